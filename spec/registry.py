@@ -41,7 +41,7 @@ from tidegauge.spec.bugs.consumers import CONSUMER_BUGS
 from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
-from tidegauge.spec.bugs.kip848 import KIP848_BUGS
+from tidegauge.spec.bugs.kip848 import FIRST_KIP848_BUGS, KIP848_BUGS
 from tidegauge.spec.bugs.kraft import KRAFT_BUGS
 from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
@@ -357,13 +357,13 @@ REGISTRY: Final = Registry(
     Registration(
         "kip848",
         Kip848(),
-        bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is Kip848),
+        bugs=tuple(KIP848_BUGS.values()),
         populations=(CLIENTS,),
     ),
     Registration(
         "kip848-first",
         FirstKip848(),
-        bugs=tuple(bug for bug in KIP848_BUGS.values() if type(bug.model) is FirstKip848),
+        bugs=tuple(FIRST_KIP848_BUGS.values()),
         populations=(CLIENTS,),
     ),
     Registration(

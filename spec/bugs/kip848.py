@@ -6,31 +6,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.published import variants_as_bugs
 from tidegauge.spec.published.kip848 import variants
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 
-_MODELS: Final[Mapping[type[Kip848], Kip848]] = {
-    variants.AssignBeforeRevoke: Kip848(),
-    variants.RevokeWithoutAcknowledgement: Kip848(),
-    variants.FencedKeepsAssignment: Kip848(max_perturbations=1),
-    variants.FirstAssignBeforeRevoke: FirstKip848(),
-    variants.FirstRevokeWithoutAcknowledgement: FirstKip848(),
-    variants.FirstFencedKeepsAssignment: FirstKip848(max_perturbations=1),
-}
-
-
-def _bug(variant: type[Kip848]) -> Bug[Kip848]:
-    told = " ".join((variant.__doc__ or "").split())
-    return Bug(
-        name=variant.__name__,
-        title=told.rpartition(": ")[0] or told.rstrip("."),
-        reference="github.com/Vanlightly/kafka-tlaplus",
-        mechanism=told,
-        violates=("NoDoubleClientAssignment", "ValidMemberEpoch"),
-        buggy=variant,
-        model=_MODELS[variant],
-    )
-
-
-KIP848_BUGS: Final[Mapping[str, Bug[Kip848]]] = {variant.__name__: _bug(variant) for variant in _MODELS}
+KIP848_BUGS: Final[Mapping[str, Bug[Kip848]]] = variants_as_bugs(
+    "github.com/Vanlightly/kafka-tlaplus",
+    {
+        variants.AssignBeforeRevoke: (Kip848(), "NoDoubleClientAssignment"),
+        variants.RevokeWithoutAcknowledgement: (Kip848(), "ValidMemberEpoch"),
+        variants.FencedKeepsAssignment: (Kip848(max_perturbations=1), "ValidMemberEpoch"),
+    },
+)
+"""By class name."""
+FIRST_KIP848_BUGS: Final[Mapping[str, Bug[FirstKip848]]] = variants_as_bugs(
+    "github.com/Vanlightly/kafka-tlaplus",
+    {
+        variants.FirstAssignBeforeRevoke: (FirstKip848(), "NoDoubleClientAssignment"),
+        variants.FirstRevokeWithoutAcknowledgement: (FirstKip848(), "ValidMemberEpoch"),
+        variants.FirstFencedKeepsAssignment: (FirstKip848(max_perturbations=1), "ValidMemberEpoch"),
+    },
+)
 """By class name."""

@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.published import variants_as_bugs
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft.variants import PullCommitsWithoutMajority
 
-_BUG: Final = Bug(
-    name=PullCommitsWithoutMajority.__name__,
-    title="A leader commits what it has",
-    reference="github.com/Vanlightly/raft-tlaplus",
-    mechanism=" ".join((PullCommitsWithoutMajority.__doc__ or "").split()),
-    violates=("LeaderHasAllAckedValues",),
-    buggy=PullCommitsWithoutMajority,
-    model=PullRaft(values=1, max_elections=2),
+PULL_RAFT_BUGS: Final[Mapping[str, Bug[PullRaft]]] = variants_as_bugs(
+    "github.com/Vanlightly/raft-tlaplus",
+    {PullCommitsWithoutMajority: (PullRaft(values=1, max_elections=2), "LeaderHasAllAckedValues")},
 )
-PULL_RAFT_BUGS: Final[Mapping[str, Bug[PullRaft]]] = {_BUG.name: _BUG}
 """By class name."""

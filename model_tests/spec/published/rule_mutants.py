@@ -1,7 +1,7 @@
 """A wrong rule for those rules of the published models, but of KIP-320, that no variant has one for.
 
 Some are noticed by a property; others leave the protocol as safe and live as it was and change what it does, which
-shows in how many states TLC has found at each level (`COUNTED`).
+shows in how many states TLC has found at each level (`COUNTED`, by the name of its run).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from tidegauge.model_tests.spec.published import test_kraft, test_pull_raft, test_transactions_diary
-from tidegauge.model_tests.spec.published.test_kip848 import FOUND, LARGE
+from tidegauge.model_tests.spec.published.searches import SEARCHES
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
@@ -23,23 +22,15 @@ ONE: Final = Kip848(clients=1)
 FIRST: Final = FirstKip848(clients=1)
 TWO: Final = FirstKip848()
 CONVERGED: Final = "the group has converged"
-SECOND: Final = "second"
-PERTURBED: Final = "second, 1 perturbation"
+SECOND: Final = "v2_t1p1_x0"
+PERTURBED: Final = "v2_t1p1_x1_cap12"
+FIRST_SEARCH: Final = "v1_t1p1_x0"
+DIARY_SEARCH: Final = "txn02_cfg"
 DIARY: Final = TransactionsDiary(max_elections=0)
 SERVERS: Final = Kraft(servers=2)
-ELECTIONS: Final = "2 servers, 2 elections"
+ELECTIONS: Final = "k_2s_e2r0"
 PULLERS: Final = PullRaft(servers=2)
-PULLS: Final = "pulls, 2 servers, 2 elections"
-SEARCHES: Final[Mapping[str, Any]] = {
-    **FOUND,
-    **LARGE,
-    **test_kraft.FOUND,
-    **test_kraft.LARGE,
-    **test_transactions_diary.FOUND,
-    **test_pull_raft.FOUND,
-    **test_pull_raft.LARGE,
-}
-"""By name: what TLC found."""
+PULLS: Final = "p_2s_e2r0"
 
 
 def _given_back(place: int) -> Wrong:
@@ -122,13 +113,13 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
               PERTURBED), 7),
     (_counted("is_never_perturbed", "may_perturb", always(False), PERTURBED), 3),
     # --- version 1
-    (_counted("is_never_reconciled", "is_reconciled", always(False), "first"), 11),
+    (_counted("is_never_reconciled", "is_reconciled", always(False), FIRST_SEARCH), 11),
     (_counted("begins_again_what_it_has", "assignment_unsaid",
-              lambda m, r, before, client: m.reconciling(client), "first"), 9),
-    (_counted("remembers_a_message", "noted", lambda m, r, message: (message,), "first"), 3),
+              lambda m, r, before, client: m.reconciling(client), FIRST_SEARCH), 9),
+    (_counted("remembers_a_message", "noted", lambda m, r, message: (message,), FIRST_SEARCH), 3),
     # --- transactions' diary
-    (_counted("fences_nobody", "is_fenced", always(False), "second diary"), 12),
-    (_counted("keeps_no_coordinator", "with_pid", lambda m, r, client, broker: client, "second diary"), 8),
+    (_counted("fences_nobody", "is_fenced", always(False), DIARY_SEARCH), 12),
+    (_counted("keeps_no_coordinator", "with_pid", lambda m, r, client, broker: client, DIARY_SEARCH), 8),
     # --- KRaft
     (_counted("votes_for_shorter_logs", "is_not_behind", always(True), ELECTIONS), 10),
     (_counted("counts_stale_votes", "is_stale", always(False), ELECTIONS), 4),
@@ -138,7 +129,7 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("votes_for_all", "is_free_for", always(True), PULLS), 5),
     (_counted("votes_for_shorter_logs", "is_not_behind", always(True), PULLS), 10),
 )
-"""A wrong rule, by the search of TLC's that differs, and the first level that does."""
+"""A wrong rule, by the run of TLC's that differs, and the first level that does."""
 # fmt: on
 _BOUND: Final = "a bound of the model: which subscriptions count as perturbations"
 NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.model_tests.spec.published.rule_mutants import COUNTED, SEARCHES
+from tidegauge.model_tests.spec.published.rule_mutants import COUNTED
+from tidegauge.model_tests.spec.published.tlc import RUNS
 from tidegauge.model_tests.spec.rule_mutant import RuleMutant
 from tidegauge.spec.kernel.explorer import Limits, explore
 
@@ -14,6 +15,6 @@ from tidegauge.spec.kernel.explorer import Limits, explore
 )
 def test_a_wrong_rule_changes_a_level(mutant: RuleMutant, level: int) -> None:
     found = explore(mutant.machine, limits=Limits(depth=level + 1)).levels
-    expected = SEARCHES[mutant.violates].levels[: level + 1]
+    expected = RUNS[mutant.violates].levels[: level + 1]
     assert found[:level] == expected[:level]
     assert found[level] != expected[level]

@@ -44,12 +44,12 @@ class FencedKeepsAssignment(KeepsWhenFenced, Kip848):
 
 @attrs.frozen
 class FirstAssignBeforeRevoke(AssignsHeld, FirstKip848):
-    """Version 1: a member is assigned what another has still."""
+    """In version 1, a member is assigned what another has still: two clients own one partition at once."""
 
 
 @attrs.frozen
 class FirstRevokeWithoutAcknowledgement(FirstKip848):
-    """Version 1: a member gets its next assignment before it has acknowledged the one before."""
+    """In version 1, a member gets its next assignment before it has acknowledged the one before."""
 
     def acknowledges(self, member: Member, request: HeartbeatRequest) -> bool:
         return True
@@ -57,4 +57,4 @@ class FirstRevokeWithoutAcknowledgement(FirstKip848):
 
 @attrs.frozen
 class FirstFencedKeepsAssignment(KeepsWhenFenced, FirstKip848):
-    """Version 1: a client that is fenced goes on with what it owns."""
+    """In version 1, a client that is fenced goes on with what it owns."""

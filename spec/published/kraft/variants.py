@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
+from tidegauge.spec.kernel.machine import Invariant
 from tidegauge.spec.published.kraft.actions import AcceptFetchRequest, KraftAction
-from tidegauge.spec.published.kraft.machine import Kraft
+from tidegauge.spec.published.kraft.machine import Kraft, no_illegal_state
 from tidegauge.spec.published.kraft.state import (
     FetchRequest,
     Position,
@@ -24,6 +27,15 @@ class CountedAsByTlc(Kraft):
         found = super().candidates(state)
         twice = [one for one in found if isinstance(one, AcceptFetchRequest) and one.message.end == Position()]
         return found + twice
+
+
+@attrs.frozen
+class WithIllegalRestarts(Kraft):
+    """The invariant that a restart violates is asked all the same."""
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {**super().invariants, "NoIllegalState": no_illegal_state}
 
 
 @attrs.frozen
