@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.storage import Storage
 
 __all__ = ["FairSteps", "components"]
@@ -65,7 +65,7 @@ def components(targets: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], c
     return found[:closed]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _components(targets, starts, closed, at, component, number, low, waiting, path):
     """The component of each state (Tarjan 1972, without recursion), from 1 on; gives which of them no step leaves.
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.trie_tables import (
     EMPTY,
     FIRST_LEAF,
@@ -57,13 +57,13 @@ IS_STEP: Final = 4
 _HALF: Final = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _part(word, value):
     """What a word adds to the hash of a state."""
     return mixed((np.uint64(word + 1) << np.uint64(40)) ^ np.uint64(value))
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def hashed(row):
     """The hash of a state."""
     hash_ = np.uint64(0)
@@ -72,7 +72,7 @@ def hashed(row):
     return hash_
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _image(row, place, targets, starts, image_of, image):
     """Make `image`, the renamed initial state, the renamed row."""
     for word in range(len(row)):
@@ -81,7 +81,7 @@ def _image(row, place, targets, starts, image_of, image):
             image[target] = image_of[place, starts[word] + row[word]]
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _orbit(row, own, initials, targets, starts, image_of, images, hashes):
     """Rename a row in all ways, into `images`, with their hashes: the least of them and the row's own."""
     least = own
@@ -94,7 +94,7 @@ def _orbit(row, own, initials, targets, starts, image_of, images, hashes):
     return least
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _orbit_size(row, images):
     """How many states there are in an orbit: the renamings by those that leave the row as it is."""
     same = 1
@@ -103,7 +103,7 @@ def _orbit_size(row, images):
     return (len(images) + 1) // same
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _is_same(row, other):
     for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
         if row[word] != other[word]:
@@ -111,21 +111,21 @@ def _is_same(row, other):
     return True
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def unpacked(kept, places, row):
     """Take a state that is kept apart, into `row`."""
     for word in range(len(row)):
         row[word] = (kept[places[0, word]] >> places[1, word]) & places[2, word]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def unpacked_all(rows, numbers, places, found):
     """Take the states of these numbers into the rows of `found`."""
     for place in range(len(numbers)):
         unpacked(rows[numbers[place]], places, found[place])
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _packed(row, places, kept):
     """Put a row into `kept`."""
     for lane in range(len(kept)):
@@ -134,7 +134,7 @@ def _packed(row, places, kept):
         kept[places[0, word]] |= np.uint64(row[word]) << places[1, word]
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def repacked(rows, places, first, end, other_rows, other_places):
     """Pack the states from `first` to `end` in another way."""
     row = np.zeros(places.shape[1], np.uint32)
@@ -143,7 +143,7 @@ def repacked(rows, places, first, end, other_rows, other_places):
         _packed(row, other_places, other_rows[number])
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _is_kept(row, kept, places):
     """Whether a row is the state that is kept there."""
     for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
@@ -152,7 +152,7 @@ def _is_kept(row, kept, places):
     return True
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def slot_of(hash_, table):
     """Where a state is looked for first: by the lower half of its hash, in the order of which the slots are.
 
@@ -162,13 +162,13 @@ def slot_of(hash_, table):
     return np.int64(((hash_ & _HALF) * np.uint64(len(table))) >> np.uint64(32))
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def entry_of(hash_, number):
     """What the table has of a state: the lower half of its hash, and its number."""
     return (hash_ << np.uint64(32)) | np.uint64(number)
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _numbered(kept, hash_, images, rows, places, table, count):
     """The number of a state, packed as `kept`, or of its orbit, and its slot: `count` if it is new.
 
@@ -192,7 +192,7 @@ def _numbered(kept, hash_, images, rows, places, table, count):
         slot = slot + 1 if slot + 1 < len(table) else 0
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def added(row, rows, places, table, count, initials, targets, starts, image_of):
     """The number of a state, which is kept if it is new, and the size of its orbit."""
     images = np.zeros_like(initials)
@@ -208,7 +208,7 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
     return number, _orbit_size(row, images)
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _gathered(
     state, kept, origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
     used, leaf_start, leaf_items, chosen, missed, misses, asked,
@@ -280,7 +280,7 @@ def _gathered(
     return steps if complete else INCOMPLETE, asked, used
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed):
     """Change the words of a state as a leaf says, in its row and as it is kept; its hash.
 
@@ -297,7 +297,7 @@ def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes
     return hash_
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes):
     """Change all images of a state as a leaf says; the least hash of them and `after`."""
     least = after
@@ -314,7 +314,7 @@ def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, im
     return least
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _recalled(state, ahead, chosen):
     """The steps of a state that are known ahead, into `chosen`: how many, or INCOMPLETE; the place of the first."""
     at, counts, known, info = ahead
@@ -328,7 +328,7 @@ def _recalled(state, ahead, chosen):
     return counts[place], first
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _remembered(state, steps, chosen, ahead):
     """Keep the steps of a state for when it is expanded, if there is room for them."""
     at, counts, known, info = ahead
@@ -342,7 +342,7 @@ def _remembered(state, steps, chosen, ahead):
         info[FREE] = first + steps
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
@@ -392,7 +392,7 @@ def _taken(
     return DONE, steps, count, edges
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images):
     """Take back what a leaf has changed in a row and its images."""
     for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
@@ -404,7 +404,7 @@ def _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of
                 images[place, target] = image_of[place, starts[word] + origin[word]]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def expanded(
     start, skip, end, count, capacity, last_new,
     bases, roots, kinds, node_word, keys, codes, used,
@@ -475,7 +475,7 @@ def expanded(
     return how, state, skip, count, asked, used, edges
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, behind,
     misses, question_words, questions, bits, leaves, turns, base, clear,
 ):  # fmt: skip

@@ -6,12 +6,12 @@ It writes to what is its caller's alone, and may run in many threads at a time: 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, recent, walked
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def cleared(
     start, end, base, programs, wanted, roots, node_word, keys, codes, rows, places, question_words, questions, bits,
     leaves, turns, clear,

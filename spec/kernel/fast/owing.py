@@ -2,9 +2,6 @@
 
 The states in which it is owed are followed by what is known of their steps, so that no state is made again. That it
 may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at states.
-
-Parts of `kernel` are compiled into it, and numba keeps what it has compiled as long as this very file stays as it is:
-who changes what leaves hold, or how the table is laid out, changes this line too. Leaves may copy words.
 """
 
 from __future__ import annotations
@@ -15,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from tidegauge.spec.kernel.components import ELSEWHERE
 from tidegauge.spec.kernel.fast.components import components
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
     FAIR,
@@ -140,7 +137,7 @@ class Owing:
         return False
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def followed(
     at, count, numbers, place_of, is_done, targets, programs, starts,
     bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, leaf_flags,
@@ -194,7 +191,7 @@ def followed(
     return DONE, at, count
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def valued(
     start, program, roots, node_word, keys, codes, used, rows, places, question_words, questions, bits,
     recent_leaves, turns, misses, states, leaves,

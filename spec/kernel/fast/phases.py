@@ -7,9 +7,6 @@ In each phase a thread writes only to what is of its slice or its part, and all 
 
 The order of a search is that of states and their steps: the first candidate of a state is the one by which it is found
 where one thread does all of this, and the numbers of new states go by that order too.
-
-Parts of `kernel` are compiled into it, and numba keeps what it has compiled as long as this very file stays as it is:
-who changes what leaves hold, or how the table is laid out, changes this line too. Leaves may copy words.
 """
 
 from __future__ import annotations
@@ -17,8 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
     FAIR,
@@ -48,7 +45,7 @@ NOBODY: Final = -1
 _HALF: Final = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def stepped(
     todo, base, free, free_end, edge, edge_end, known, paths, renamed, rows, places, table, count, chosen, bounds,
     of_states, candidates, edge_targets, taken, enabled, with_edges,
@@ -105,7 +102,7 @@ def stepped(
     return DONE, left, free, edge
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _taken_out(
     state, origin, steps, chosen, base, free, edge, kinds, leaf_start, leaf_items, leaf_flags, keys, codes, renamed,
     rows, places, table, count, bounds, candidates, edge_targets, taken, enabled, last, with_edges, row, kept, images,
@@ -145,7 +142,7 @@ def _taken_out(
     return True, free, edge
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _found(candidate, hash_, kept, state, kind, size, bounds, candidates):
     """Keep a candidate, behind the others of its part of the table."""
     hashes, packed, states, kinds, sizes, behind, firsts = candidates
@@ -163,7 +160,7 @@ def _found(candidate, hash_, kept, state, kind, size, bounds, candidates):
     bounds[part, 1] = candidate
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def met_again(free, free_end, renamed, rows, places, table, count, candidates):
     """Of candidates: have the number of those that the table has by now, as -1 - number instead of the first one."""
     hashes, packed, _, _, _, _, firsts = candidates
@@ -180,7 +177,7 @@ def met_again(free, free_end, renamed, rows, places, table, count, candidates):
             firsts[candidate] = -1 - number
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def doubled(part, bounds, end, room, renamed, places, table, count, candidates, slots, news):
     """Find the first candidate of each state of a part of the table, whose slots end at `end`, and have it there.
 
@@ -195,13 +192,13 @@ def doubled(part, bounds, end, room, renamed, places, table, count, candidates, 
     return left
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def doubled_rest(candidate, room, renamed, places, table, count, candidates, slots, news):
     """The same for candidates for which there was no slot in their part."""
     return _doubled(candidate, NOBODY, len(table) + 1, room, renamed, places, table, count, candidates, slots, news)
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _doubled(candidate, left, end, room, renamed, places, table, count, candidates, slots, news):
     _, _, _, _, _, behind, firsts = candidates
     row = np.empty(places.shape[1], np.uint32)
@@ -218,7 +215,7 @@ def _doubled(candidate, left, end, room, renamed, places, table, count, candidat
     return left
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _is_placed(candidate, end, room, renamed, places, table, count, candidates, slots, news, row, other, image):
     """Have a candidate in the table, or know the first one of its state; whether that is done before slot `end`."""
     hashes, packed, states, _, _, _, firsts = candidates
@@ -252,7 +249,7 @@ def _is_placed(candidate, end, room, renamed, places, table, count, candidates, 
             slot = 0
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _is_one(kept, other_kept, renamed, places, row, other, image):
     """Whether two packed states are the same one, or of the same orbit."""
     initials, targets, starts, image_of = renamed
@@ -275,7 +272,7 @@ def _is_one(kept, other_kept, renamed, places, row, other, image):
     return False
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def _first_of(candidate, firsts):
     """The first candidate of the same state, or -1 - number of a state that was known."""
     while candidate >= 0 and firsts[candidate] != candidate:
@@ -283,7 +280,7 @@ def _first_of(candidate, firsts):
     return candidate
 
 
-@njit(cache=True, nogil=True, **UNCOUNTED)
+@compiled_and_kept(nogil=True, **UNCOUNTED)
 def kept(
     first, end, base, number, of_states, candidates, slots, numbers, rows, parents, table, found, sizes, degrees
 ):  # fmt: skip
@@ -304,7 +301,7 @@ def kept(
                 number += 1
 
 
-@njit(cache=True, nogil=True, **UNCOUNTED)
+@compiled_and_kept(nogil=True, **UNCOUNTED)
 def joined(first, end, base, place, of_states, firsts, numbers, edge_targets, targets, starts):
     """Put the fair steps out of the states from `first` to `end` into `targets`, from `place` on."""
     _, _, _, edge_at, edge_many = of_states
@@ -319,7 +316,7 @@ def joined(first, end, base, place, of_states, firsts, numbers, edge_targets, ta
         starts[state + 1] = place
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def asked_about(
     states, at, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, rows, places, chosen, misses,
     question_words, questions, bits, leaves, turns,

@@ -2,9 +2,6 @@
 
 A *run* has the hashes of states in order, and by each the number of its state. Its index says for each beginning of a
 hash, that is its highest bits, at which place such hashes begin.
-
-Parts of `kernel` are compiled into it, and numba keeps what it has compiled as long as this very file stays as it is:
-who changes what leaves hold, or how the table is laid out, changes this line too. Leaves may copy words.
 """
 
 from __future__ import annotations
@@ -12,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
     MISSES,
@@ -37,7 +34,7 @@ FILTERED: Final = 5
 """Hashes, on the average, that share a word of a filter: one in a hundred of those that are in no run passes it."""
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def hashes_of(found, first, end, rows, places, initials, targets, starts, image_of):
     """The hashes of the states from `first` to `end`, each the least of its orbit."""
     row = np.zeros(places.shape[1], np.uint32)
@@ -48,7 +45,7 @@ def hashes_of(found, first, end, rows, places, initials, targets, starts, image_
         found[number - first] = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def put_states(table, hashes, numbers):
     """Put states into a table in which they are not."""
     for place in range(len(hashes)):
@@ -58,14 +55,14 @@ def put_states(table, hashes, numbers):
         table[slot] = entry_of(hashes[place], numbers[place])
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def emptied(table, first, end):
     """Have nothing in these slots."""
     for slot in range(first, end):
         table[slot] = EMPTY
 
 
-@njit(cache=True, nogil=True)
+@compiled_and_kept(nogil=True)
 def moved(table, first, end, larger, larger_first, larger_end):
     """Move what is in some slots of a table into a larger one, as far as its place is in those slots of that.
 
@@ -83,7 +80,7 @@ def moved(table, first, end, larger, larger_first, larger_end):
                     table[slot] = EMPTY
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def moved_rest(table, larger):
     """Move all that is left."""
     for slot in range(len(table)):
@@ -95,7 +92,7 @@ def moved_rest(table, larger):
             larger[place] = entry
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def unseen(
     start, end, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, rows, places, table, count,
     chosen, misses, question_words, questions, bits, leaves, turns, found, met, initials, targets, starts, image_of,
@@ -153,7 +150,7 @@ def unseen(
     return DONE, end, met, asked, used
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def indexed(hashes, shift, index):
     """Where the hashes begin that have each beginning."""
     place = 0
@@ -164,7 +161,7 @@ def indexed(hashes, shift, index):
     index[len(index) - 1] = len(hashes)
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _word_and_bits(hash_, beginning, low, high):
     """The word of a run's filter that a hash has, and its four bits there.
 
@@ -181,7 +178,7 @@ def _word_and_bits(hash_, beginning, low, high):
     return word, bits
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def let_pass(hashes, index, passing):
     """Have a filter let these hashes pass, which are those of a run."""
     for beginning in range(len(index) - 1):
@@ -191,7 +188,7 @@ def let_pass(hashes, index, passing):
             passing[word] |= bits
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def sought(wanted, hashes, numbers, index, shift, passing, found, found_numbers, count):
     """The states of a run that have one of the wanted hashes, behind the `count` that were found: how many by now."""
     for place in range(len(wanted)):
@@ -216,7 +213,7 @@ def sought(wanted, hashes, numbers, index, shift, passing, found, found_numbers,
     return count
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def merged(hashes, numbers, other_hashes, other_numbers, larger_hashes, larger_numbers):
     """Merge two runs into one."""
     place = other = 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
+
+from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 
 NOWHERE: Final = -1
 ASKED: Final = -2
@@ -26,7 +27,7 @@ WAYS: Final = 4
 """Paths of each program that are kept (`tidegauge.spec.kernel.fast.recents`)."""
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def mixed(key):
     key ^= key >> np.uint64(31)
     key *= np.uint64(0x9E3779B97F4A7C15)
@@ -35,7 +36,7 @@ def mixed(key):
     return key ^ (key >> np.uint64(32))
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def recent(program, kept, bits, leaves):
     """The leaf to which a state leads by a path that was walked of late; -1 for none.
 
@@ -53,7 +54,7 @@ def recent(program, kept, bits, leaves):
     return -1
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def walked(
     program, kept, places, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns, missed
 ):
@@ -98,7 +99,7 @@ def walked(
     return code
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def came_to(change, value, keys, codes, missed):
     """The number of what a change makes of a value, or a copy of it has: NOWHERE or ASKED if that is not known.
 
@@ -116,7 +117,7 @@ def came_to(change, value, keys, codes, missed):
     return codes[slot]
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def put(node, value, code, keys, codes):
     """Keep what a node leads to; how many slots that takes."""
     mask = np.uint64(len(keys) - 1)
@@ -130,7 +131,7 @@ def put(node, value, code, keys, codes):
     return new
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def learned_all(programs, ends, words, values, leaves, roots, node_word, nodes, keys, codes, used):
     """Add paths, which lie behind each other, to the tries of their programs: (a program that read other words than it
     did before, or -1; nodes, used)."""
@@ -149,7 +150,7 @@ def learned_all(programs, ends, words, values, leaves, roots, node_word, nodes, 
     return -1, nodes, used
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def learned(root, words, values, leaf, node_word, nodes, keys, codes, used):
     """Add a path to the trie at `root`, node NOWHERE or ASKED for none: (root, nodes, used), or nodes -1 for another
     word than was read there before."""
@@ -183,7 +184,7 @@ def learned(root, words, values, leaf, node_word, nodes, keys, codes, used):
     return root, nodes, used
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def rehashed(keys, codes, larger_keys, larger_codes):
     """Move all steps into a larger table."""
     mask = np.uint64(len(larger_keys) - 1)
@@ -196,7 +197,7 @@ def rehashed(keys, codes, larger_keys, larger_codes):
             larger_codes[slot] = codes[place]
 
 
-@njit(cache=True, **UNCOUNTED)
+@compiled_and_kept(**UNCOUNTED)
 def noted(program, state, is_root, roots, keys, codes, missed, misses, count, used):
     """Note that a program has to run in a state, once for all that come by."""
     if is_root:

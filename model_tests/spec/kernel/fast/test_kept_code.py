@@ -1,0 +1,123 @@
+"""What numba keeps of a function is used again as long as nothing changed that is compiled into it, and no longer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numba", reason="numba is not installed")
+
+HEAD = "from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept\n"
+FILES = {
+    "inner.py": HEAD
+    + """
+STEP = 1
+
+@compiled_and_kept()
+def more(x):
+    return x + STEP
+""",
+    "middle.py": HEAD
+    + """
+from {package} import inner
+
+LEAST = (1, 2)
+
+@compiled_and_kept(_nrt=False)
+def twice(x):
+    return 2 * inner.more(x)
+""",
+    "outer.py": HEAD
+    + """
+from {package}.middle import LEAST, twice
+
+@compiled_and_kept(nogil=True)
+def asked(x):
+    return twice(x) + LEAST[0]
+""",
+}
+"""By name: a file of a package. `asked(20)` is 43."""
+
+
+class Package:
+    """A package of three files, each of which has the one before compiled into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = f"kept_{folder.name}"
+        self.folder = folder / self.name
+        self.folder.mkdir()
+        for name, text in FILES.items():
+            (self.folder / name).write_text(text.replace("{package}", self.name), encoding="utf-8")
+
+    def edit(self, name: str, before: str, after: str) -> None:
+        text = (self.folder / name).read_text(encoding="utf-8")
+        assert text.count(before) == 1
+        (self.folder / name).write_text(text.replace(before, after), encoding="utf-8")
+
+    def forget(self) -> None:
+        """Have no module of it, as a new process has none."""
+        for name in [name for name in sys.modules if name.partition(".")[0] == self.name]:
+            del sys.modules[name]
+        for file in self.folder.glob("__pycache__/*.pyc"):  # an edit in the same second is not noticed otherwise
+            file.unlink()
+        invalidate_caches()
+
+    def outer(self) -> Any:
+        """The function of the last file, as a new process has it."""
+        self.forget()
+        return import_module(f"{self.name}.outer").asked
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+    monkeypatch.syspath_prepend(tmp_path)
+    made = Package(tmp_path)
+    yield made
+    made.forget()
+
+
+EDITS = {
+    "the function itself": ("outer.py", "+ LEAST", "- LEAST", 41),
+    "a function that it calls": ("middle.py", "2 *", "3 *", 64),
+    "a function that that one calls, in a module": ("inner.py", "x + STEP", "x - STEP", 39),
+    "a constant of its own file": ("middle.py", "(1, 2)", "(5, 2)", 47),
+    "a constant two files away": ("inner.py", "STEP = 1", "STEP = 2", 45),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edit_of_what_is_compiled_into_it_is_noticed(edit: tuple[str, str, str, int], package: Package) -> None:
+    name, before, after, expected = edit
+    assert package.outer()(20) == 43
+    package.edit(name, before, after)
+    assert package.outer()(20) == expected
+
+
+def test_what_is_kept_is_used_again(package: Package) -> None:
+    first = package.outer()
+    assert first(20) == 43
+    assert not first.stats.cache_hits
+    again = package.outer()
+    assert again(20) == 43
+    assert again.stats.cache_hits
+    assert not again.stats.cache_misses
+
+
+def test_another_option_is_noticed(package: Package) -> None:
+    assert package.outer()(20) == 43
+    package.edit("middle.py", "_nrt=False", "error_model='numpy'")
+    again = package.outer()
+    assert again(20) == 43
+    assert not again.stats.cache_hits
+
+
+def test_code_of_the_explorer_is_kept_so() -> None:
+    kernel, tables = (import_module(f"tidegauge.spec.kernel.fast.{name}") for name in ("kernel", "trie_tables"))
+    stamps = [str(each._cache._cache_file._source_stamp) for each in (kernel.expanded, kernel.added, tables.walked)]
+    assert stamps[0] != stamps[2]
+    assert all(len(stamp) == 64 for stamp in stamps)
