@@ -82,6 +82,7 @@ from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.pull_raft.machine import PullRaft
+from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
@@ -384,6 +385,7 @@ REGISTRY: Final = Registry(
         bugs=tuple(PULL_RAFT_BUGS.values()),
         populations=(_by_fields("server", "servers", "server"),),
     ),
+    Registration("pull-raft-2", PullRaft2(), populations=(_by_fields("server", "servers", "server"),)),
     _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),
     _extended(
         "controlled-shutdown", MODELS["controlled-shutdown"].machine, controlled_shutdown.BUGS, ControlledShutdown

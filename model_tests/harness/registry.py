@@ -31,6 +31,7 @@ from tidegauge.model_tests.bugs.loading import LOADING_BUGS
 from tidegauge.model_tests.bugs.offsets import OFFSET_BUGS
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.bugs.workers import WORKER_BUGS
+from tidegauge.model_tests.harness import published
 from tidegauge.model_tests.harness.cluster.administration import AdministrationCluster
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
 from tidegauge.model_tests.harness.cluster.classic_groups import GroupCluster
@@ -369,8 +370,6 @@ def _undriven(machine: str, why: str, steps: Callable[[Trace[Any]], tuple[Step, 
 
 
 PROCESSES: Final = PlainSteps((("processes", "process"),))
-CLIENTS: Final = PlainSteps((("clients", "client"),))
-DIARY: Final = PlainSteps((("clients", "client"), ("brokers", "broker")))
 
 DAMAGE: Final = "campaigns of damage under whole clusters are validated against it"
 LATE: Final = "a connection carries nothing that outlives it; what arrives late in campaigns is validated against it"
@@ -558,12 +557,7 @@ HARNESS: Final = HarnessRegistry(
         "its rule is ahead of Kafka, and of the implementation",
         steps=transaction_steps.steps,
     ),
-    _undriven("kip320", "a model of others, compared with TLC", steps=PlainSteps((("replicas", "replica"),))),
-    _undriven("kip848", "a model of others, compared with TLC", steps=CLIENTS),
-    _undriven("kip848-first", "a model of others, compared with TLC", steps=CLIENTS),
-    _undriven("transactions-diary", "a model of others, compared with TLC", steps=DIARY),
-    _undriven("kraft", "a model of others, compared with TLC", steps=PlainSteps((("servers", "server"),))),
-    _undriven("pull-raft", "a model of others, compared with TLC", steps=PlainSteps((("servers", "server"),))),
+    *(_undriven(name, published.WHY, steps=steps) for name, steps in published.STEPS.items()),
     _undriven("compaction", "the log cleaner is compared with it pass by pass (test_compaction)"),
     _undriven("authentication", "it drives the SASL gate walk by walk (test_authentication_machine)"),
     _undriven("membership", "each rule is asked beside the implementation's in every state (test_membership)"),

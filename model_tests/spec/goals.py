@@ -54,6 +54,8 @@ from tidegauge.spec.published.kraft import actions as kraft
 from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.pull_raft import actions as pull_raft
 from tidegauge.spec.published.pull_raft.machine import PullRaft
+from tidegauge.spec.published.pull_raft_2 import actions as second_pull_raft
+from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
 from tidegauge.spec.published.transactions_diary import actions as diary
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery import actions as recovery
@@ -408,6 +410,9 @@ OF_OTHERS: Final = (
     Reached("a server leads", PullRaft(values=1), 5, of(pull_raft.BecomeLeader)),
     Reached("a server has pulled a value", PullRaft(values=1), 9, of(pull_raft.HandleSuccessPullEntriesResponse)),
     Reached("a value is acknowledged", PullRaft(servers=2), 12, of(pull_raft.AcceptPullEntriesRequest)),
+    Reached("a server leads", PullRaft2(values=1), 5, of(second_pull_raft.BecomeLeader)),
+    Reached("a server has pulled a value", PullRaft2(values=1), 10, of(pull_raft.HandleSuccessPullEntriesResponse)),
+    Reached("a value is acknowledged", PullRaft2(servers=2), 13, of(pull_raft.AcceptPullEntriesRequest)),
     Reached(
         "a record is returned of a log in which another one was aborted",
         CommittedReads(transactions=2, partitions=1, incarnations=1),

@@ -47,6 +47,7 @@ from tidegauge.spec.published.kraft.variants import CommitsOnSending, VotesForSh
 from tidegauge.spec.published.pull_raft.state import PullEntriesRequest
 from tidegauge.spec.published.pull_raft.state import Server as PullServer
 from tidegauge.spec.published.pull_raft.variants import PullCommitsWithoutMajority, PullVotesForShorterLogs
+from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
 from tidegauge.spec.published.transactions_diary.actions import CommitTxnLogAppend, SendAddPartitionsToTxnRequest
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
@@ -387,6 +388,19 @@ class PullBelievesFollowers(PullVotesOnSending):
         return True
 
 
+@attrs.frozen
+class Pull2VotesOnSending(PullCommitsWithoutMajority, PullVotesForShorterLogs, PullRaft2):
+    """What only the leader has is acknowledged, and who lacks it is elected."""
+
+
+@attrs.frozen
+class Pull2BelievesFollowers(Pull2VotesOnSending):
+    """A leader looks at no follower's last entry."""
+
+    def is_valid(self, leader: PullServer, request: PullEntriesRequest) -> bool:
+        return True
+
+
 _TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1)
 
 # fmt: off
@@ -426,6 +440,8 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("kraft", ForgetsItsLeader(servers=2, max_elections=2), "NoIllegalState"),
     ("pull-raft", PullVotesOnSending(servers=2, max_elections=2), "LeaderHasAllAckedValues"),
     ("pull-raft", PullBelievesFollowers(servers=2, max_elections=2, values=3), "NoLogDivergence"),
+    ("pull-raft-2", Pull2VotesOnSending(servers=2, max_elections=2), "LeaderHasAllAckedValues"),
+    ("pull-raft-2", Pull2BelievesFollowers(servers=2, max_elections=2, values=3), "NoLogDivergence"),
     # goals
     ("transactions-diary", without(TransactionsDiary(clients=1), CommitTxnLogAppend), "every client has a producer id"),
     ("transactions-diary", without(TransactionsDiary(clients=1), SendAddPartitionsToTxnRequest),

@@ -36,6 +36,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "transactions-diary": 0,
     "kraft": 0,
     "pull-raft": 0,
+    "pull-raft-2": 0,
     "reassignment": 156234,
     "controlled-shutdown": 106688,
     "retention": 110417,

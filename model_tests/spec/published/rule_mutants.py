@@ -31,6 +31,7 @@ SERVERS: Final = Kraft(servers=2)
 ELECTIONS: Final = "k_2s_e2r0"
 PULLERS: Final = PullRaft(servers=2)
 PULLS: Final = "p_2s_e2r0"
+SECOND_PULLS: Final = "p2_2s_e2r0"
 
 
 def _given_back(place: int) -> Wrong:
@@ -128,6 +129,7 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     # --- PullRaft
     (_counted("votes_for_all", "is_free_for", always(True), PULLS), 5),
     (_counted("votes_for_shorter_logs", "is_not_behind", always(True), PULLS), 10),
+    (_counted("votes_for_all", "is_free_for", always(True), SECOND_PULLS), 5),
 )
 """A wrong rule, by the run of TLC's that differs, and the first level that does."""
 # fmt: on
@@ -138,6 +140,7 @@ NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("KraftRules", "truncated"): "only three servers with two elections come to it: a long search of TLC's counts that",
     ("PullRaftRules", "last_common"): "as truncated of KRaft",
     ("PullRaftRules", "truncated"): "as truncated of KRaft",
+    ("PullRaft2Rules", "told"): "as truncated of KRaft; a test tells a follower whose log diverges",
     ("Kip320", "type_ok"): "a property, which a test asks of walks: as an invariant it would double each search",
 }
 """Why a rule has no wrong one."""

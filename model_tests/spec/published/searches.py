@@ -15,6 +15,7 @@ from tidegauge.spec.published.kraft import variants as kraft
 from tidegauge.spec.published.kraft.variants import CountedAsByTlc
 from tidegauge.spec.published.pull_raft import variants as pulls
 from tidegauge.spec.published.pull_raft.machine import PullRaft
+from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
 from tidegauge.spec.published.transactions_diary import variants as diary
 from tidegauge.spec.published.transactions_diary.machine import FirstDiary, TransactionsDiary
 
@@ -60,6 +61,11 @@ PULL_RAFT: Final = (
     search(PullRaft(), "p_3s_e1r0_2v", deep=True),
     search(PullRaft(values=1, max_elections=2), "p_3s_e2r0_sym_cap14", deep=True),
     search(PullRaft(values=1, max_elections=2), "p_3s_e2r0_sym", deep=True),
+    search(PullRaft2(servers=2, values=1, max_elections=2), "p2_2s_e2r0"),
+    search(PullRaft2(values=1), "p2_3s_e1r0"),
+    search(PullRaft2(values=1, max_elections=2), "p2_3s_e2r0_sym", deep=True),
+    search(pulls.PullVotesForAll(values=1, max_elections=2), "PB1_doublevote", deep=True),
+    search(pulls.PullVotesForShorterLogs(values=1, max_elections=2), "PB2_shortlog", deep=True),
     search(pulls.PullCommitsWithoutMajority(values=1, max_elections=2), "PB3_hw_no_quorum"),
     search(pulls.PullVotesForShorterLogs(max_elections=2), "PB2_shortlog_2v", deep=True),
 )

@@ -12,6 +12,9 @@ from tidegauge.spec.published.kraft.state import NOBODY, Entry, Position
 from tidegauge.spec.published.pull_raft import variants
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft.state import PullEntriesRequest, Role, Server
+from tidegauge.spec.published.pull_raft_2.actions import LearnOfLeader
+from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
+from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, LeaderNotifyRequest, second
 
 LOG = (Entry(2, 0), Entry(2, 1), Entry(4, 2))
 
@@ -64,3 +67,20 @@ def test_a_violation_shows_who_leads_and_the_logs() -> None:
     values: dict[str, Any] = dict(found.violations[0].values)
     assert sorted(values["commit indexes"]) == [0, 0, 1]
     assert values["acknowledged"] == [0]
+
+
+def test_who_is_told_of_a_leader_with_its_vote_truncates_its_log_and_who_has_not_voted_keeps_it() -> None:
+    leader = attrs.evolve(
+        second(next(iter(PullRaft2().initial())).servers[0]),
+        epoch=5,
+        log=LOG,
+        voters_ends=(UNKNOWN, Position(3, 3), UNKNOWN),
+    )
+    told = [PullRaft2().told(leader, server) for server in range(3)]
+    assert told == [UNKNOWN, Position(2, 2), UNKNOWN]
+    diverging = attrs.evolve(leader, log=(*LOG[:2], Entry(3, 2)))
+    logs = [
+        LearnOfLeader(LeaderNotifyRequest(0, server, 5, told[server])).handled(PullRaft2(), diverging)[0].log
+        for server in (1, 2)
+    ]
+    assert logs == [LOG[:2], diverging.log]

@@ -226,7 +226,7 @@ class HandleRequestVoteResponse(Handle):
     """A vote is counted, also where nobody needs it any more."""
 
     message: RequestVoteResponse
-    takes = RequestVoteResponse
+    takes: ClassVar[type[Message]] = RequestVoteResponse
 
     def handled(self, machine: PullRaftRules, own: Server) -> tuple[Server, None]:
         if not self.message.granted:
@@ -239,7 +239,7 @@ class LearnOfLeader(Handle):
     """A server learns who leads without its vote."""
 
     message: LeaderNotifyRequest
-    takes = LeaderNotifyRequest
+    takes: ClassVar[type[Message]] = LeaderNotifyRequest
 
     def handled(self, machine: PullRaftRules, own: Server) -> tuple[Server, None]:
         return evolve(own, leader=self.message.source), None

@@ -27,7 +27,7 @@ SYMMETRIC = [name for name in REGISTRY.names if REGISTRY.machine(name).interchan
 
 def test_machines_of_each_kind_declare_their_symmetry() -> None:
     kinds = {type(REGISTRY.machine(name)).__name__ for name in SYMMETRIC}
-    assert kinds == {"Kip320", "Kraft", "PullRaft", "Replication", "Transactions"}
+    assert kinds == {"Kip320", "Kraft", "PullRaft", "PullRaft2", "Replication", "Transactions"}
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)

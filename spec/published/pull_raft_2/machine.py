@@ -1,0 +1,63 @@
+"""Variant 2 of the published model of PullRaft: a follower pulls once it is told who leads.
+
+A port of Jack Vanlightly's TLA+ specification (github.com/Vanlightly/raft-tlaplus, `pull-raft/PullRaftVariant2`), rule
+by rule and under its names, so that this explorer can be held against TLC; see `spec.published.pull_raft.machine`.
+
+Theory of operation
+-------------------
+A server keeps whom it has voted for apart from whom it takes for the leader, and pulls from nobody before a leader has
+told it that it leads. A vote names the voter's last entry. So a leader knows the logs of its voters, and tells each of
+them at once the last entry that both logs have; the others learn it when their first pull is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Action, check_processes
+from tidegauge.spec.published.kraft.state import NOBODY
+from tidegauge.spec.published.pull_raft.actions import PullRaftAction
+from tidegauge.spec.published.pull_raft.machine import PullRaft
+from tidegauge.spec.published.pull_raft.state import Role, State
+from tidegauge.spec.published.pull_raft_2 import actions as protocol
+from tidegauge.spec.published.pull_raft_2.rules import PullRaft2Rules
+from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, Server
+
+_KINDS: Final[Mapping[str, type[PullRaftAction]]] = {
+    kind.__name__: kind
+    for kind in (
+        protocol.Restart,
+        protocol.UpdateTerm,
+        protocol.RequestVote,
+        protocol.HandleRequestVoteRequest,
+        protocol.HandleRequestVoteResponse,
+        protocol.BecomeLeader,
+        protocol.LearnOfLeader,
+    )
+}
+"""By name: the actions that differ."""
+
+
+@attrs.frozen
+class PullRaft2(PullRaft2Rules, PullRaft):
+    """Variant 2 of PullRaft; the fields of its rules are the constants of the TLA+ model."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = tuple(
+        _KINDS.get(kind.__name__, kind) for kind in PullRaft.action_types
+    )
+
+    def initial(self) -> Iterable[State]:
+        """Nobody has voted. Raises ValueError for constants that fit no state."""
+        check_processes("servers", self.servers)
+        check_processes("values", self.values)
+        unknown = (UNKNOWN,) * self.servers
+        server = Server(1, Role.FOLLOWER, NOBODY, (), 0, (), (0,) * self.servers, NOBODY, unknown)
+        yield State((server,) * self.servers, (), (None,) * self.values)
+
+    def candidates(self, state: State) -> list[PullRaftAction]:
+        """Actions whose guards are worth a look."""
+        found = super().candidates(state)
+        return [_KINDS.get(type(one).__name__, type(one))(*attrs.astuple(one, recurse=False)) for one in found]
