@@ -17,18 +17,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`offset >= end_offset or not (at_least_one or max_bytes > 0)` -> `offset >= end_offset`": (
         "a first batch that has no room is read and then dropped: the operand only saves the reading"
     ),
-    "impl/partition/producer_state.py ProducerStates.admit: "
-    "`len(headers) == 1 and headers[0].producer_id < 0` -> `headers[0].producer_id < 0`": (
-        "a client's request has one batch, or is refused before: there is no second one to look at"
-    ),
-    "impl/partition/producer_state.py ProducerStates.admit: `1` -> `2` in `len(headers) == 1`": (
-        "it only saves the loop, which passes over a batch that is of no producer"
-    ),
-    "impl/partition/producer_state.py ProducerStates.admit: `len(headers) == 1` -> `len(headers) != 1`": (
-        "it only saves the loop, and of a client there are no two batches in a request"
-    ),
-    "impl/partition/producer_state.py ProducerStates.admit: `admitted[header.producer_id] = header` -> nothing": (
-        "a client's request has one batch, or is refused before: none follows that it would be held against"
+    "impl/partition/leader.py Leader.last_stable_offset: "
+    "`undecided >= self.high_watermark` -> `undecided > self.high_watermark`": (
+        "a transaction that begins at the high watermark ends the stable records there, and no log starts behind it"
     ),
     "impl/controller/membership.py Membership.heartbeat: "
     "guard `if not asks and (renewal := self.renewal(broker_id, broker_epoch, metadata_offset, now_ms)) is not None` "

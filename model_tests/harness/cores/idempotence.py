@@ -17,6 +17,7 @@ from tidegauge.impl.partition.messages import Appended, PartitionConfig, SendAlt
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.batches import RecordError
+from tidegauge.model_tests.harness.cores.asked_producers import admitted_otherwise, forgotten_otherwise
 from tidegauge.model_tests.harness.cores.producer_clients import (
     PRODUCING,
     ProducerClients,
@@ -87,13 +88,38 @@ class IdempotentCores(ProducerClients):
         return appended if isinstance(appended, ErrorCode) else ErrorCode.none
 
     def differences(self, state: spec.State) -> Iterator[Change]:
-        """What a producer would do otherwise; what a replica, each in its turn, would remember after a restart."""
+        """What a producer would do otherwise; what a replica, each in its turn, would say or know otherwise."""
         yield from super().differences(state)
+        if not self.now_ms:
+            return  # before anything has happened a walk has nothing to blame
         number = self.now_ms % len(self.brokers)
-        wanted = partition.reloaded(self.machine, state.replicas[number]).producers
-        found = remembered(self.brokers[number].log.opened_apart())
+        name, expected, states = f"replicas[{number}]", state.replicas[number], self.brokers[number].log.producers
+        yield from self._reopened_otherwise(name, expected, number)
+        turn = self.now_ms // len(self.brokers)
+        if turn % 2:
+            yield from admitted_otherwise(self.machine, name, expected, states, turn // 2)
+        else:
+            yield from forgotten_otherwise(name, states, EXPIRATION_MS)
+        takes, wanted = states.accepts_unknown(), self.machine.accepts_unknown(expected)
+        if takes != wanted:
+            yield Change(f"{name}: whether an unknown producer may have a past", wanted, takes)
+
+    def _reopened_otherwise(self, name: str, expected: spec.Replica, number: int) -> Iterator[Change]:
+        """What would be remembered after a restart otherwise, and behind it where the log starts anew: nothing."""
+        log = self.brokers[number].log
+        opened, reloaded = log.opened_apart(), partition.reloaded(self.machine, expected)
+        reloaded = attrs.evolve(reloaded, forgot=False)
+        wanted = reloaded.producers, self.machine.accepts_unknown(reloaded), log.producers.oldest_timestamp
+        found = known_after_opening(opened)
         if found != wanted:
-            yield Change(f"replicas[{number}].producers after a restart", wanted, found)
+            yield Change(f"{name}: producers, whether others may have a past, and the oldest time", wanted, found)
+        start = opened.log_end_offset + 1
+        opened.truncate_fully_and_start_at(start)
+        wanted = (), self.machine.accepts_unknown(attrs.evolve(reloaded, log_start=start)), None
+        found = known_after_opening(opened)
+        if found != wanted:
+            yield Change(f"{name}: the same where the log starts anew", wanted, found)
+        opened.abandon()
 
     def close(self) -> None:
         """Cores have no resources."""
@@ -160,6 +186,11 @@ class IdempotentCores(ProducerClients):
             known_ends=known_ends(replica, len(self.brokers)),
             waiting=tuple(waiting for waiting, _ in process.waiting),
         )
+
+
+def known_after_opening(log: ProducerLog) -> tuple[spec.Producers, bool, int | None]:
+    """The producers, whether others may have a past, and the time of the log's first batch."""
+    return remembered(log.producers), log.producers.accepts_unknown(), log.producers.oldest_timestamp
 
 
 def with_deleted(batches: spec.Log, log_start: int, expected: spec.Log) -> spec.Log:

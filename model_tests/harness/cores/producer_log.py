@@ -142,8 +142,8 @@ class ProducerLog(DiskLog):
         found.producers.forgot = forgot
         return found
 
-    def opened_apart(self) -> ProducerStates:
-        """What a process remembers that finds the files as they are, though they go on here: it opens a copy."""
+    def opened_apart(self) -> ProducerLog:
+        """What a process has that finds the files as they are, though they go on here: it opens a copy."""
         copy = SimulatedDisk(random.Random(0))
         copy.make_directory(DIRECTORY)
         for name in self._disk.list_directory(DIRECTORY):
@@ -151,6 +151,8 @@ class ProducerLog(DiskLog):
             file = copy.open(f"{DIRECTORY}/{name}", create=True)
             file.append(content or b"")
             file.close()
-        found = ProducerLog(type(self.producers), copy, self.log_start_offset)
-        found._log.abandon()
-        return found.producers
+        return ProducerLog(type(self.producers), copy, self.log_start_offset)
+
+    def abandon(self) -> None:
+        """Close its files, as a crash does."""
+        self._log.abandon()

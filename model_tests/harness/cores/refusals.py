@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores.abstraction import Epochs
+from tidegauge.model_tests.harness.cores.asked_replica import check_refusal
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Cores
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -37,9 +38,9 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> ErrorCode | No
     request = action.request
     if cores.brokers[request.leader].replica is None:
         return None
-    response = cores.replica(request.leader).receive_fetch(
-        follower_fetch(cores.epochs, cores.additions, request), 1, cores.now_ms
-    )
+    leader = cores.replica(request.leader)
+    response = leader.receive_fetch(follower_fetch(cores.epochs, cores.additions, request), 1, cores.now_ms)
+    check_refusal(leader, response)
     return response.error
 
 

@@ -277,7 +277,11 @@ class Cores:
         registration = image.partition(TOPIC, PARTITION)
         assert registration is not None
         self.configure(number)
-        self.replica(number).apply_metadata(registration, image.controller_epoch, self.now_ms)
+        replica = self.replica(number)
+        known, news = (replica.partition_epoch, replica.controller_epoch), image.controller_epoch
+        learns = replica.apply_metadata(registration, news, self.now_ms)
+        changed = (replica.partition_epoch, replica.controller_epoch) != known
+        assert learns == changed, f"broker {number} says {learns} of {registration} of controller epoch {news}"
         self.carry_out_effects(number)
 
     def configure(self, number: int) -> None:

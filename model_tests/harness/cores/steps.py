@@ -15,6 +15,7 @@ from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.asked_replica import check_asked, check_refusal
 from tidegauge.model_tests.harness.cores.effects import takes_fetch_response
 from tidegauge.model_tests.harness.cores.refusals import REFUSALS
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
@@ -51,6 +52,7 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
     leader = action.request.leader
     log = cores.brokers[leader].log
     served = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
+    check_refusal(cores.replica(leader), served)
     if action.request in cores.brokers[action.request.follower].outstanding:
         records = log.decode(in_memory(served.records))
         response = abstraction.fetch_response(action.request, served, records, cores.additions, log.records)
@@ -291,7 +293,10 @@ class ReplicationCores(Cores):
         """Do what the action says; it is enabled in the specification."""
         self.now_ms += 1
         self.step(action)
-        self.keep_session(self.now_ms % len(self.brokers))
+        number = self.now_ms % len(self.brokers)
+        self.keep_session(number)
+        if self.brokers[number].replica is not None:
+            check_asked(self.replica(number), self.now_ms // len(self.brokers), self.now_ms)
 
     def keep_session(self, number: int) -> None:
         """A broker that is neither fenced nor about to stop sends a heartbeat: nothing but its deadline changes."""

@@ -24,6 +24,7 @@ from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
+from tidegauge.model_tests.harness.cores.asked_transactions import forgotten_while_open, taken_in_otherwise
 from tidegauge.model_tests.harness.cores.disk_log import DiskLog
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
     partition_of,
@@ -33,6 +34,7 @@ from tidegauge.model_tests.harness.cores.transaction_abstraction import (
     transaction_marker,
 )
 from tidegauge.spec.kernel.changes import Change
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.transactions import state as spec
 from tidegauge.spec.transactions.partition_rules import PartitionRules
@@ -104,6 +106,7 @@ class PartitionCores:
         self._returned: tuple[int, ...] = ()
         self._paged: tuple[int, ...] = ()
         self._shown = 0
+        self._asked: tuple[Change, ...] = ()
 
     def _started(self, number: int, log: TransactionLog, high_watermark: int) -> PartitionReplica:
         replica = self.kind(number, log, CONFIG, high_watermark)
@@ -213,6 +216,8 @@ class PartitionCores:
                 for room in (MUCH, 1)
             )
             self._shown = self.leader.log.log_start_offset + sum(1 for _ in self._pages(1, read_committed=False))
+            states = self.leader.producers
+            self._asked = (*taken_in_otherwise("a partition", states), *forgotten_while_open("a partition", states))
             self._changed = False
         return self._abstract
 
@@ -235,6 +240,7 @@ class PartitionCores:
             yield Change(f"{name}.shown without read_committed", expected.high_watermark, self._shown)
         yield from self._told_otherwise(name, expected, stable)
         yield from self._taken_otherwise(name, expected)
+        yield from self._asked
         follower = self.replicas[1 - self.registration.leader]
         is_told = (follower.log_end_offset, follower.high_watermark) == (len(expected.log), expected.high_watermark)
         if is_told and follower.last_stable_offset != stable:
@@ -275,5 +281,9 @@ class PartitionCores:
                 goes_on = self.machine.is_open_for(expected.memory, request)
                 if self.leader.producers.is_open_for(header) != goes_on:
                     yield Change(f"{name}: producer {producer_id} goes on in epoch {epoch}", goes_on, not goes_on)
+                if entry is not None and entry.last_sequence != spec.NONE and epoch == entry.epoch:
+                    repeat = BatchHeader.parse(produced(evolve(request, sequence=entry.last_sequence)))
+                    if self.leader.verification(repeat) is not None:
+                        yield Change(f"{name}: a repeat of producer {producer_id}", "known", "asked about")
                 if wanted is ErrorCode.none and self.leader.verification(header) is not None:
                     yield Change(f"{name}: producer {producer_id} in epoch {epoch}", "verified", "asked about")
