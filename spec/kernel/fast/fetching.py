@@ -38,7 +38,7 @@ def _unseen(search: Any, start: int, end: int) -> npt.NDArray[np.uint64]:
         tries.make_room(2 * len(search.misses))
         search.repack()
         how, start, met, asked, tries.used = compiled(
-            start, end, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+            start, end, search.bases, tries.roots, tries.nodes, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, search.rows, search.packing.places, search.table.slots, search.count,
             search.chosen, search.misses, search.layout.questions.words, search.layout.questions.table,
             *search.recent_paths(), found, met, *search.renamed_words(),

@@ -145,7 +145,7 @@ class InPhases:
         search, known, base = self._search, self._candidates, self._borders[0]
         tries, questions = search.tries, search.layout.questions
         programs = (
-            search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.kinds, tries.leaf_start,
+            search.bases, tries.roots, tries.nodes, tries.keys, tries.codes, tries.kinds, tries.leaf_start,
             tries.leaf_items, tries.leaf_flags, questions.words, questions.table,
         )  # fmt: skip
         paths = [recents.of(tries.programs, search.packing.lanes) for recents in self._recents]
@@ -171,7 +171,7 @@ class InPhases:
         while at < len(states):
             tries.make_room(2 * len(search.misses))
             at, asked, tries.used = compiled(
-                states, at, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+                states, at, search.bases, tries.roots, tries.nodes, tries.keys, tries.codes, tries.used,
                 tries.leaf_start, tries.leaf_items, search.rows, search.packing.places, search.chosen, search.misses,
                 questions.words, questions.table, *search.recent_paths(),
             )  # fmt: skip
@@ -269,7 +269,7 @@ class InPhases:
         self._threads.each(
             self._slices,
             lambda worker, each: compiled(
-                borders[each], borders[each + 1], base, programs, wanted, tries.roots, tries.node_word, tries.keys,
+                borders[each], borders[each + 1], base, programs, wanted, tries.roots, tries.nodes, tries.keys,
                 tries.codes, search.rows, search.packing.places, questions.words, questions.table, *paths[worker],
                 clear,
             ),

@@ -14,13 +14,25 @@ from typing import Final
 import numpy as np
 
 from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.spec.kernel.fast.packed import (
+    changed_orbit,
+    hashed,
+    hashed_row,
+    is_kept,
+    orbit,
+    orbit_size,
+    pack,
+    renamed_all,
+    undone,
+    value_of,
+)
 from tidegauge.spec.kernel.fast.trie_tables import (
     EMPTY,
     FIRST_LEAF,
+    INLINED,
     NOWHERE,
     UNCOUNTED,
     came_to,
-    mixed,
     noted,
     recent,
     walked,
@@ -58,101 +70,6 @@ _HALF: Final = np.uint64(0xFFFFFFFF)
 
 
 @compiled_and_kept(**UNCOUNTED)
-def _part(word, value):
-    """What a word adds to the hash of a state."""
-    return mixed((np.uint64(word + 1) << np.uint64(40)) ^ np.uint64(value))
-
-
-@compiled_and_kept(**UNCOUNTED)
-def hashed(row):
-    """The hash of a state."""
-    hash_ = np.uint64(0)
-    for word in range(len(row)):
-        hash_ ^= _part(word, row[word])
-    return hash_
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _image(row, place, targets, starts, image_of, image):
-    """Make `image`, the renamed initial state, the renamed row."""
-    for word in range(len(row)):
-        target = targets[place, word]
-        if target >= 0:
-            image[target] = image_of[place, starts[word] + row[word]]
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _orbit(row, own, initials, targets, starts, image_of, images, hashes):
-    """Rename a row in all ways, into `images`, with their hashes: the least of them and the row's own."""
-    least = own
-    for place in range(len(initials)):
-        for word in range(len(row)):
-            images[place, word] = initials[place, word]
-        _image(row, place, targets, starts, image_of, images[place])
-        hashes[place] = hashed(images[place])
-        least = min(least, hashes[place])
-    return least
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _orbit_size(row, images):
-    """How many states there are in an orbit: the renamings by those that leave the row as it is."""
-    same = 1
-    for place in range(len(images)):
-        same += _is_same(images[place], row)
-    return (len(images) + 1) // same
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _is_same(row, other):
-    for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
-        if row[word] != other[word]:
-            return False
-    return True
-
-
-@compiled_and_kept(**UNCOUNTED)
-def unpacked(kept, places, row):
-    """Take a state that is kept apart, into `row`."""
-    for word in range(len(row)):
-        row[word] = (kept[places[0, word]] >> places[1, word]) & places[2, word]
-
-
-@compiled_and_kept()
-def unpacked_all(rows, numbers, places, found):
-    """Take the states of these numbers into the rows of `found`."""
-    for place in range(len(numbers)):
-        unpacked(rows[numbers[place]], places, found[place])
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _packed(row, places, kept):
-    """Put a row into `kept`."""
-    for lane in range(len(kept)):
-        kept[lane] = 0
-    for word in range(len(row)):
-        kept[places[0, word]] |= np.uint64(row[word]) << places[1, word]
-
-
-@compiled_and_kept(nogil=True)
-def repacked(rows, places, first, end, other_rows, other_places):
-    """Pack the states from `first` to `end` in another way."""
-    row = np.zeros(places.shape[1], np.uint32)
-    for number in range(first, end):
-        unpacked(rows[number], places, row)
-        _packed(row, other_places, other_rows[number])
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _is_kept(row, kept, places):
-    """Whether a row is the state that is kept there."""
-    for word in range(len(row)):  # noqa: SIM110 - numba compiles loops
-        if row[word] != (kept[places[0, word]] >> places[1, word]) & places[2, word]:
-            return False
-    return True
-
-
-@compiled_and_kept(**UNCOUNTED)
 def slot_of(hash_, table):
     """Where a state is looked for first: by the lower half of its hash, in the order of which the slots are.
 
@@ -168,7 +85,7 @@ def entry_of(hash_, number):
     return (hash_ << np.uint64(32)) | np.uint64(number)
 
 
-@compiled_and_kept(**UNCOUNTED)
+@compiled_and_kept(**INLINED)
 def _numbered(kept, hash_, images, rows, places, table, count):
     """The number of a state, packed as `kept`, or of its orbit, and its slot: `count` if it is new.
 
@@ -186,7 +103,7 @@ def _numbered(kept, hash_, images, rows, places, table, count):
             for lane in range(len(kept)):
                 is_known = is_known and kept[lane] == rows[number, lane]
             for place in range(len(images)):
-                is_known = is_known or _is_kept(images[place], rows[number], places)
+                is_known = is_known or is_kept(images[place], rows[number], places)
             if is_known:
                 return number, slot
         slot = slot + 1 if slot + 1 < len(table) else 0
@@ -197,20 +114,22 @@ def added(row, rows, places, table, count, initials, targets, starts, image_of):
     """The number of a state, which is kept if it is new, and the size of its orbit."""
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
-    hash_ = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
     kept = np.zeros(rows.shape[1], np.uint64)
-    _packed(row, places, kept)
+    pack(row, places, kept)
+    hash_ = hashed(kept)
+    if len(images):
+        hash_ = orbit(row, hashed_row(row), initials, targets, starts, image_of, images, hashes)
     number, slot = _numbered(kept, hash_, images, rows, places, table, count)
     if number == count:
         for lane in range(len(kept)):
             rows[count, lane] = kept[lane]
         table[slot] = entry_of(hash_, count)
-    return number, _orbit_size(row, images)
+    return number, orbit_size(row, images)
 
 
-@compiled_and_kept(**UNCOUNTED)
+@compiled_and_kept(**INLINED)
 def _gathered(
-    state, kept, origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
+    state, kept, places, bases, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns,
     used, leaf_start, leaf_items, chosen, missed, misses, asked,
 ):  # fmt: skip
     """All steps of a state, into `chosen`: how many, or INCOMPLETE, or NO_ROOM; and `asked` and `used` by now."""
@@ -224,7 +143,7 @@ def _gathered(
             code = FIRST_LEAF - leaf
             if leaf < 0:
                 code = walked(
-                    base, kept, places, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns,
+                    base, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns,
                     missed,
                 )  # fmt: skip
         if code > FIRST_LEAF:
@@ -246,7 +165,7 @@ def _gathered(
                 code = FIRST_LEAF - found
                 if found < 0:
                     code = walked(
-                        program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                        program, kept, places, roots, nodes, keys, codes, question_words, questions, bits,
                         leaves, turns, missed,
                     )  # fmt: skip
             if code > FIRST_LEAF:
@@ -266,7 +185,7 @@ def _gathered(
                 steps += 1
                 for change in range(leaf_start[leaf] + 1, leaf_start[leaf + 1], 2):
                     if leaf_items[change] < 0:
-                        value = origin[(-1 - leaf_items[change]) >> 32]
+                        value = value_of((-1 - leaf_items[change]) >> 32, kept, places)
                         code = came_to(leaf_items[change], value, keys, codes, missed)
                         complete = complete and code >= 0
                         if code == NOWHERE and len(misses) == 0:
@@ -280,9 +199,9 @@ def _gathered(
     return steps if complete else INCOMPLETE, asked, used
 
 
-@compiled_and_kept(**UNCOUNTED)
-def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed):
-    """Change the words of a state as a leaf says, in its row and as it is kept; its hash.
+@compiled_and_kept(**INLINED)
+def changed(kept, places, leaf, leaf_start, leaf_items, keys, codes, missed):
+    """Change the words of a packed state as a leaf says; its hash.
 
     A negative value comes from that of a word, be it another one (`tidegauge.spec.kernel.fast.origins`).
     """
@@ -290,28 +209,10 @@ def _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes
         word = leaf_items[item]
         value = leaf_items[item + 1]
         if value < 0:
-            value = came_to(value, row[(-1 - value) >> 32], keys, codes, missed)
-        hash_ ^= _part(word, row[word]) ^ _part(word, value)
-        kept[places[0, word]] ^= np.uint64(row[word] ^ value) << places[1, word]
-        row[word] = value
-    return hash_
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes):
-    """Change all images of a state as a leaf says; the least hash of them and `after`."""
-    least = after
-    for place in range(len(images)):
-        hash_ = hashes[place]
-        for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-            word = leaf_items[item]
-            target = targets[place, word]
-            if target >= 0:
-                value = image_of[place, starts[word] + row[word]]
-                hash_ ^= _part(target, images[place, target]) ^ _part(target, value)
-                images[place, target] = value
-        least = min(least, hash_)
-    return least
+            value = came_to(value, value_of((-1 - value) >> 32, kept, places), keys, codes, missed)
+        kept[places[0, word]] &= ~(places[2, word] << places[1, word])
+        kept[places[0, word]] |= np.uint64(value) << places[1, word]
+    return hashed(kept)
 
 
 @compiled_and_kept(**UNCOUNTED)
@@ -342,7 +243,7 @@ def _remembered(state, steps, chosen, ahead):
         info[FREE] = first + steps
 
 
-@compiled_and_kept(**UNCOUNTED)
+@compiled_and_kept(**INLINED)
 def _taken(
     state, origin, row, skip, steps, chosen, kinds, leaf_start, leaf_items, leaf_flags, rows, places, parents, table,
     taken, enabled, found, last, count, capacity, last_new, edge_targets, edges, with_edges, is_told,
@@ -351,10 +252,9 @@ def _taken(
     """Take the steps of a state from `skip` on: how it ended, at which step, and the states and edges by now."""
     for lane in range(len(kept)):
         kept[lane] = rows[state, lane]
-    for word in range(len(row)):
-        row[word] = origin[word]
-    hash_ = hashed(origin)
-    _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
+    hash_ = np.uint64(0)
+    if len(images):
+        hash_ = renamed_all(kept, places, origin, row, initials, targets, starts, image_of, images, hashes)
     for step in range(skip):
         last[kinds[chosen[step, 0]]] = state
     for step in range(skip, steps):
@@ -366,16 +266,18 @@ def _taken(
         if last[kind] != state:
             last[kind] = state
             enabled[kind] += 1
-        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+        after = changed(kept, places, leaf, leaf_start, leaf_items, keys, codes, missed)
         if len(images):
-            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+            after = changed_orbit(
+                row, hash_, kept, places, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes
+            )
         number, slot = _numbered(kept, after, images, rows, places, table, count)
         if with_edges and leaf_flags[leaf] & FAIR:
             edge_targets[edges] = number
             edges += 1
         if number == count:
             found[kind] += 1
-            sizes[_orbit_size(row, images)] += 1
+            sizes[orbit_size(row, images)] += 1
             if count == capacity:
                 return FULL, step, count, edges
             if table[slot] == EMPTY:
@@ -388,26 +290,15 @@ def _taken(
                 return LIMIT, step, count, edges
         for lane in range(len(kept)):
             kept[lane] = rows[state, lane]
-        _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
+        if len(images):
+            undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
     return DONE, steps, count, edges
-
-
-@compiled_and_kept(**UNCOUNTED)
-def _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images):
-    """Take back what a leaf has changed in a row and its images."""
-    for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-        word = leaf_items[item]
-        row[word] = origin[word]
-        for place in range(len(images)):
-            target = targets[place, word]
-            if target >= 0:
-                images[place, target] = image_of[place, starts[word] + origin[word]]
 
 
 @compiled_and_kept()
 def expanded(
     start, skip, end, count, capacity, last_new,
-    bases, roots, kinds, node_word, keys, codes, used,
+    bases, roots, kinds, nodes, keys, codes, used,
     leaf_start, leaf_items, leaf_flags,
     rows, places, parents, table,
     taken, enabled, found, degrees,
@@ -426,19 +317,43 @@ def expanded(
     orbit. The table has all states but `absent` ones, to which no step leads here.
     """
     origin = np.empty(places.shape[1], np.uint32)
-    row = np.empty_like(origin)
-    packed = np.empty(rows.shape[1], np.uint64)
-    images = np.zeros_like(initials)
-    hashes = np.zeros(len(initials), np.uint64)
-    missed = np.zeros(2, np.int64)
-    last = np.full(len(taken), -1, np.int64)
+    rooms = (
+        origin, np.empty_like(origin), np.empty(rows.shape[1], np.uint64), np.zeros_like(initials),
+        np.zeros(len(initials), np.uint64), np.zeros(2, np.int64), np.full(len(taken), -1, np.int64),
+    )  # fmt: skip
+    return _expanded(
+        start, skip, end, count, capacity, last_new,
+        bases, roots, kinds, nodes, keys, codes, used,
+        leaf_start, leaf_items, leaf_flags,
+        rows, places, parents, table,
+        taken, enabled, found, degrees,
+        edge_targets, edge_starts, edges, with_edges,
+        chosen, misses, is_told,
+        sizes, question_words, questions, bits, leaves, turns, absent, initials, targets, starts, image_of, ahead,
+        rooms,
+    )  # fmt: skip
+
+
+@compiled_and_kept(**UNCOUNTED)
+def _expanded(
+    start, skip, end, count, capacity, last_new,
+    bases, roots, kinds, nodes, keys, codes, used,
+    leaf_start, leaf_items, leaf_flags,
+    rows, places, parents, table,
+    taken, enabled, found, degrees,
+    edge_targets, edge_starts, edges, with_edges,
+    chosen, misses, is_told,
+    sizes, question_words, questions, bits, leaves, turns, absent, initials, targets, starts, image_of, ahead,
+    rooms,
+):  # fmt: skip
+    """What `expanded` says, in rooms that it has made: this function makes no array, and counts none."""
+    origin, row, packed, images, hashes, missed, last = rooms
     asked, missing, how, state = 0, -1, DONE, start
     while state < end and how == DONE and asked < len(misses):
-        unpacked(rows[state], places, origin)
         steps, first = _recalled(state, ahead, chosen)
         if first < 0:
             steps, asked, used = _gathered(
-                state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions,
+                state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions,
                 bits, leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
             )  # fmt: skip
         if steps == NO_ROOM:
@@ -476,7 +391,7 @@ def expanded(
 
 
 @compiled_and_kept()
-def judged(start, place, end, programs, roots, node_word, keys, codes, used, rows, places, wanted, verdicts, behind,
+def judged(start, place, end, programs, roots, nodes, keys, codes, used, rows, places, wanted, verdicts, behind,
     misses, question_words, questions, bits, leaves, turns, base, clear,
 ):  # fmt: skip
     """Run each program, an invariant or a goal, on the states from `start` to `end`, up to one that says so.
@@ -487,7 +402,18 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
     which ones no program does either. Gives how it ended, at which state and program, the number of programs that have
     to run, and of used slots.
     """
-    missed = np.zeros(2, np.int64)
+    return _judged(
+        start, place, end, programs, roots, nodes, keys, codes, used, rows, places, wanted, verdicts, behind,
+        misses, question_words, questions, bits, leaves, turns, base, clear, np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+@compiled_and_kept(**UNCOUNTED)
+def _judged(
+    start, place, end, programs, roots, nodes, keys, codes, used, rows, places, wanted, verdicts, behind, misses,
+    question_words, questions, bits, leaves, turns, base, clear, missed,
+):  # fmt: skip
+    """What `judged` says; this function makes no array, and counts none."""
     asked = 0
     missing = -1
     missing_place = 0
@@ -506,7 +432,7 @@ def judged(start, place, end, programs, roots, node_word, keys, codes, used, row
                 code = FIRST_LEAF - found
                 if found < 0:
                     code = walked(
-                        program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                        program, kept, places, roots, nodes, keys, codes, question_words, questions, bits,
                         leaves, turns, missed,
                     )  # fmt: skip
             if code > FIRST_LEAF:

@@ -13,7 +13,7 @@ from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, recent, walked
 
 @compiled_and_kept(nogil=True)
 def cleared(
-    start, end, base, programs, wanted, roots, node_word, keys, codes, rows, places, question_words, questions, bits,
+    start, end, base, programs, wanted, roots, nodes, keys, codes, rows, places, question_words, questions, bits,
     leaves, turns, clear,
 ):  # fmt: skip
     """Which of the states from `start` to `end` need not be judged: no program comes to what is wanted or counted.
@@ -33,7 +33,7 @@ def cleared(
                 code = FIRST_LEAF - found
                 if found < 0:
                     code = walked(
-                        program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                        program, kept, places, roots, nodes, keys, codes, question_words, questions, bits,
                         leaves, turns, missed,
                     )  # fmt: skip
             leaf = FIRST_LEAF - code

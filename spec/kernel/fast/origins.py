@@ -120,7 +120,7 @@ def lengthened(search: Any, error: ShapeError) -> bool:
     What is known of programs stays true, since a longer tuple has a length that nobody has read yet. Steps that make a
     tuple another one as a whole have to leave nothing behind in its new words.
     """
-    words, item = search.layout.words, search.origins.item
+    item = search.origins.item
     more = search.layout.extended(error)
     if more is None:
         return False
@@ -139,7 +139,6 @@ def lengthened(search: Any, error: ShapeError) -> bool:
                 found += [each for new, its in pairs for each in (new, item(new, its))]
         return tuple(found)
 
-    search.tries.move_questions(words, search.layout.words - words)
     search.tries.mend(mended)
     search.has_more_words()
     return True

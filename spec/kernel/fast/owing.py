@@ -22,11 +22,9 @@ from tidegauge.spec.kernel.fast.kernel import (
     MISSES,
     ROOM,
     TRUE,
-    _changed,
     _gathered,
     _numbered,
-    hashed,
-    unpacked,
+    changed,
 )
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, NOWHERE, noted, recent, walked
 
@@ -49,7 +47,7 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
 
     def follow(*given: Any) -> Any:
         return compiled(
-            *given, search.bases, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used,
+            *given, search.bases, tries.roots, tries.nodes, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
             search.rows, search.packing.places, search.table.slots, search.count,
             search.chosen, search.misses, questions.words, questions.table, *search.recent_paths(),
@@ -76,7 +74,7 @@ def values(search: Any, holds: Callable[[Any], bool], states: Numbers) -> npt.ND
     while at < len(states):
         tries.make_room(2 * len(search.judge_misses))
         at, asked, tries.used = compiled(
-            at, program, tries.roots, tries.node_word, tries.keys, tries.codes, tries.used, search.rows,
+            at, program, tries.roots, tries.nodes, tries.keys, tries.codes, tries.used, search.rows,
             search.packing.places, questions.words, questions.table, *search.recent_paths(), search.judge_misses,
             states, leaves,
         )  # fmt: skip
@@ -140,23 +138,20 @@ class Owing:
 @compiled_and_kept()
 def followed(
     at, count, numbers, place_of, is_done, targets, programs, starts,
-    bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, leaf_flags,
+    bases, roots, nodes, keys, codes, used, leaf_start, leaf_items, leaf_flags,
     rows, places, table, total, chosen, misses, question_words, questions, bits, leaves, turns, initials,
 ):  # fmt: skip
     """Follow the steps out of the states from `numbers[at]` on, which ends where nothing new is reached.
 
     All that happens in them has been looked up before. Gives how it ended, where, and the number of states by now.
     """
-    origin = np.empty(places.shape[1], np.uint32)
-    row = np.empty_like(origin)
     kept = np.empty(rows.shape[1], np.uint64)
     images = np.zeros_like(initials)
     missed = np.zeros(2, np.int64)
     while at < count:
         state = numbers[at]
-        unpacked(rows[state], places, origin)
         steps, _, _ = _gathered(
-            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions, bits,
             leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, 0,
         )  # fmt: skip
         edges = starts[at]
@@ -164,17 +159,12 @@ def followed(
             return MISSES, at, count
         if edges + steps > len(targets):
             return ROOM, at, count
-        hash_ = hashed(origin)
-        for word in range(len(row)):
-            row[word] = origin[word]
         for step in range(steps):
             leaf = chosen[step, 1]
             for lane in range(len(kept)):
                 kept[lane] = rows[state, lane]
-            after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+            after = changed(kept, places, leaf, leaf_start, leaf_items, keys, codes, missed)
             number, _ = _numbered(kept, after, images, rows, places, table, total)
-            for item in range(leaf_start[leaf], leaf_start[leaf + 1], 2):
-                row[leaf_items[item]] = origin[leaf_items[item]]
             if is_done[number]:
                 targets[edges] = ELSEWHERE
             else:
@@ -193,7 +183,7 @@ def followed(
 
 @compiled_and_kept()
 def valued(
-    start, program, roots, node_word, keys, codes, used, rows, places, question_words, questions, bits,
+    start, program, roots, nodes, keys, codes, used, rows, places, question_words, questions, bits,
     recent_leaves, turns, misses, states, leaves,
 ):  # fmt: skip
     """Run a program on `states` from the place `start` on, and put the leaf that each comes to into `leaves`.
@@ -213,7 +203,7 @@ def valued(
             code = FIRST_LEAF - leaf
             if leaf < 0:
                 code = walked(
-                    program, kept, places, roots, node_word, keys, codes, question_words, questions, bits,
+                    program, kept, places, roots, nodes, keys, codes, question_words, questions, bits,
                     recent_leaves, turns, missed,
                 )  # fmt: skip
         if code <= FIRST_LEAF:

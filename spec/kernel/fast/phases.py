@@ -24,19 +24,13 @@ from tidegauge.spec.kernel.fast.kernel import (
     ROOM,
     STEP_VIOLATED,
     VIOLATES,
-    _changed,
-    _changed_orbit,
     _gathered,
-    _is_same,
     _numbered,
-    _orbit,
-    _orbit_size,
-    _undone,
+    changed,
     entry_of,
-    hashed,
     slot_of,
-    unpacked,
 )
+from tidegauge.spec.kernel.fast.packed import changed_orbit, is_same, orbit_size, renamed_all, undone, unpacked
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY, UNCOUNTED
 
 NOBODY: Final = -1
@@ -58,7 +52,7 @@ def stepped(
     out, and put at the beginning of `todo`. Gives how it ended (NARROW for `chosen`, ROOM for places), how many are
     left out, and the free places by now.
     """
-    bases, roots, node_word, keys, codes, kinds, leaf_start, leaf_items, leaf_flags, question_words, questions = known
+    bases, roots, nodes, keys, codes, kinds, leaf_start, leaf_items, leaf_flags, question_words, questions = known
     bits, leaves, turns = paths
     initials, _, _, _ = renamed
     at, many, degrees, edge_at, edge_many = of_states
@@ -74,9 +68,8 @@ def stepped(
     left = 0
     for place in range(len(todo)):
         state = todo[place]
-        unpacked(rows[state], places, origin)
         steps, _, _ = _gathered(
-            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions, bits,
             leaves, turns, 0, leaf_start, leaf_items, chosen, missed, none, 0,
         )  # fmt: skip
         if steps == NO_ROOM:
@@ -110,12 +103,11 @@ def _taken_out(
 ):  # fmt: skip
     """Take the steps out of one state: whether none of them violates, and the free places by now."""
     initials, targets, starts, image_of = renamed
-    for word in range(len(row)):
-        row[word] = origin[word]
     for lane in range(len(kept)):
         kept[lane] = rows[state, lane]
-    hash_ = hashed(origin)
-    _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
+    hash_ = np.uint64(0)
+    if len(images):
+        hash_ = renamed_all(kept, places, origin, row, initials, targets, starts, image_of, images, hashes)
     for step in range(steps):
         leaf = chosen[step, 1]
         if leaf_flags[leaf] & VIOLATES:
@@ -125,12 +117,14 @@ def _taken_out(
         if last[kind] != state:
             last[kind] = state
             enabled[kind] += 1
-        after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
+        after = changed(kept, places, leaf, leaf_start, leaf_items, keys, codes, missed)
         if len(images):
-            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+            after = changed_orbit(
+                row, hash_, kept, places, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes
+            )
         number, _ = _numbered(kept, after, images, rows, places, table, count)
         if number == count:
-            _found(free, after, kept, state - base, kind, _orbit_size(row, images), bounds, candidates)
+            _found(free, after, kept, state - base, kind, orbit_size(row, images), bounds, candidates)
             number = -1 - free
             free += 1
         if with_edges and leaf_flags[leaf] & FAIR:
@@ -138,7 +132,8 @@ def _taken_out(
             edge += 1
         for lane in range(len(kept)):
             kept[lane] = rows[state, lane]
-        _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
+        if len(images):
+            undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
     return True, free, edge
 
 
@@ -165,13 +160,15 @@ def met_again(free, free_end, renamed, rows, places, table, count, candidates):
     """Of candidates: have the number of those that the table has by now, as -1 - number instead of the first one."""
     hashes, packed, _, _, _, _, firsts = candidates
     initials, targets, starts, image_of = renamed
-    row = np.empty(places.shape[1], np.uint32)
+    origin = np.empty(places.shape[1], np.uint32)
+    row = np.empty_like(origin)
     images = np.zeros_like(initials)
     image_hashes = np.zeros(len(initials), np.uint64)
     for candidate in range(free, free_end):
-        if len(initials):
-            unpacked(packed[candidate], places, row)
-            _orbit(row, hashed(row), initials, targets, starts, image_of, images, image_hashes)
+        if len(images):
+            renamed_all(
+                packed[candidate], places, origin, row, initials, targets, starts, image_of, images, image_hashes
+            )
         number, _ = _numbered(packed[candidate], hashes[candidate], images, rows, places, table, count)
         if number != count:
             firsts[candidate] = -1 - number
@@ -267,7 +264,7 @@ def _is_one(kept, other_kept, renamed, places, row, other, image):
             target = targets[place, word]
             if target >= 0:
                 image[target] = image_of[place, starts[word] + row[word]]
-        if _is_same(image, other):
+        if is_same(image, other):
             return True
     return False
 
@@ -318,7 +315,7 @@ def joined(first, end, base, place, of_states, firsts, numbers, edge_targets, ta
 
 @compiled_and_kept()
 def asked_about(
-    states, at, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, rows, places, chosen, misses,
+    states, at, bases, roots, nodes, keys, codes, used, leaf_start, leaf_items, rows, places, chosen, misses,
     question_words, questions, bits, leaves, turns,
 ):  # fmt: skip
     """Note what has to run before all steps of these states are known, from the one at place `at` on.
@@ -326,14 +323,12 @@ def asked_about(
     Gives up to which place, how many programs have to run, and the used slots. Where there is no room in `chosen`, the
     state is passed over.
     """
-    origin = np.empty(places.shape[1], np.uint32)
     missed = np.zeros(2, np.int64)
     asked = 0
     while at < len(states):
         state = states[at]
-        unpacked(rows[state], places, origin)
         _, asked, used = _gathered(
-            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions, bits,
             leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if asked == len(misses):

@@ -17,17 +17,13 @@ from tidegauge.spec.kernel.fast.kernel import (
     NARROW,
     NO_ROOM,
     ROOM,
-    _changed,
-    _changed_orbit,
     _gathered,
     _numbered,
-    _orbit,
-    _undone,
+    changed,
     entry_of,
-    hashed,
     slot_of,
-    unpacked,
 )
+from tidegauge.spec.kernel.fast.packed import changed_orbit, hashed, hashed_row, orbit, renamed_all, undone, unpacked
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 
 FILTERED: Final = 5
@@ -35,14 +31,17 @@ FILTERED: Final = 5
 
 
 @compiled_and_kept(nogil=True)
-def hashes_of(found, first, end, rows, places, initials, targets, starts, image_of):
-    """The hashes of the states from `first` to `end`, each the least of its orbit."""
+def hashes_of(numbers, rows, places, initials, targets, starts, image_of, found):
+    """The hashes of the states of these numbers, each the least of its orbit, into `found`."""
     row = np.zeros(places.shape[1], np.uint32)
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
-    for number in range(first, end):
-        unpacked(rows[number], places, row)
-        found[number - first] = _orbit(row, hashed(row), initials, targets, starts, image_of, images, hashes)
+    for place in range(len(numbers)):
+        kept = rows[numbers[place]]
+        found[place] = hashed(kept)
+        if len(images):
+            unpacked(kept, places, row)
+            found[place] = orbit(row, hashed_row(row), initials, targets, starts, image_of, images, hashes)
 
 
 @compiled_and_kept()
@@ -94,7 +93,7 @@ def moved_rest(table, larger):
 
 @compiled_and_kept()
 def unseen(
-    start, end, bases, roots, node_word, keys, codes, used, leaf_start, leaf_items, rows, places, table, count,
+    start, end, bases, roots, nodes, keys, codes, used, leaf_start, leaf_items, rows, places, table, count,
     chosen, misses, question_words, questions, bits, leaves, turns, found, met, initials, targets, starts, image_of,
 ):  # fmt: skip
     """The hashes of what steps out of the states from `start` to `end` lead to that the table does not have.
@@ -111,9 +110,8 @@ def unseen(
     asked = 0
     missing = -1
     for state in range(start, end):
-        unpacked(rows[state], places, origin)
         steps, asked, used = _gathered(
-            state, rows[state], origin, places, bases, roots, node_word, keys, codes, question_words, questions, bits,
+            state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions, bits,
             leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if steps < 0:
@@ -128,23 +126,26 @@ def unseen(
             continue
         if met + steps > len(found):
             return ROOM, state, met, asked, used
-        hash_ = hashed(origin)
-        _orbit(origin, hash_, initials, targets, starts, image_of, images, hashes)
-        for word in range(len(row)):
-            row[word] = origin[word]
         for lane in range(len(kept)):
             kept[lane] = rows[state, lane]
+        hash_ = np.uint64(0)
+        if len(images):
+            hash_ = renamed_all(kept, places, origin, row, initials, targets, starts, image_of, images, hashes)
         for step in range(steps):
             leaf = chosen[step, 1]
-            after = _changed(row, kept, places, hash_, leaf, leaf_start, leaf_items, keys, codes, missed)
-            after = _changed_orbit(row, after, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes)
+            after = changed(kept, places, leaf, leaf_start, leaf_items, keys, codes, missed)
+            if len(images):
+                after = changed_orbit(
+                    row, hash_, kept, places, leaf, leaf_start, leaf_items, targets, starts, image_of, images, hashes
+                )
             number, _ = _numbered(kept, after, images, rows, places, table, count)
             if number >= count:
                 found[met] = after
                 met += 1
             for lane in range(len(kept)):
                 kept[lane] = rows[state, lane]
-            _undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
+            if len(images):
+                undone(row, origin, leaf, leaf_start, leaf_items, targets, starts, image_of, images)
     if missing >= 0:
         return MISSES, missing, met, asked, used
     return DONE, end, met, asked, used

@@ -73,6 +73,12 @@ class Runs:
             self._runs.append(_Run.of(name, count, hashes, numbers))
             self._made = max(self._made, int(name.removeprefix("run-")) + 1)
 
+    def clear(self) -> None:
+        """Have no run."""
+        for run in self._runs:
+            self._remove(run)
+        self._runs.clear()
+
     def add(self, hashes: Hashes, first: int) -> None:
         """Add the states from number `first` on, by their hashes."""
         order = np.argsort(hashes)
@@ -123,8 +129,11 @@ class Runs:
         )  # fmt: skip
         self._runs[-2:] = [_Run.of(both.name, both.count, both.hashes, both.numbers)]
         for old in (first, second):
-            for name in _names(old.name):
-                self._storage.remove(name)
+            self._remove(old)
+
+    def _remove(self, run: _Run) -> None:
+        for name in _names(run.name):
+            self._storage.remove(name)
 
 
 _NO_INDEX: npt.NDArray[np.int64] = np.zeros(0, np.int64)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tidegauge.spec.kernel.convergence import Convergence, converged, convergence
 from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.exploration import Engine, Exploration
-from tidegauge.spec.kernel.fast import kernel
+from tidegauge.spec.kernel.fast import kernel, packed
 from tidegauge.spec.kernel.fast.ahead import Ahead
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.fetching import fetched
@@ -234,7 +234,7 @@ class FastSearch(Search[S]):
         done = 0
         while done < asked:
             rows: npt.NDArray[np.uint32] = np.zeros((asked - done, self.layout.words), np.uint32)
-            kernel.unpacked_all(self.rows, misses[done:asked, 1], self.packing.places, rows)
+            packed.unpacked_all(self.rows, misses[done:asked, 1], self.packing.places, rows)
             try:
                 for program, row in zip(misses[done:asked, 0].tolist(), rows.tolist(), strict=True):
                     self.ask(program, row)
@@ -247,13 +247,14 @@ class FastSearch(Search[S]):
 
     def learn(self) -> None:
         """Keep what programs came to."""
-        self.tries.learn(self.paths)
+        self.tries.learn(self.paths, self.layout.words)
         self.paths = Paths()
 
     def has_more_words(self) -> None:
-        """The layout has: no state has anything in them, but each has another hash."""
+        """The layout has: no state has anything in them."""
         self.packing = Packing([*self.packing.widths, *[0] * (self.layout.words - len(self.packing.widths))])
-        self.table.hash_again(self.count)
+        if self.renamings:
+            self.table.hash_again(self.count)
 
     # --- states ------------------------------------------------------------------------------------------------------
 
@@ -306,10 +307,12 @@ class FastSearch(Search[S]):
             before, places, self.packing = self.rows, self.packing.places, packing
             self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
             self.threads.spread(
-                0, self.count, lambda first, end: kernel.repacked(before, places, first, end, self.rows, packing.places)
+                0, self.count, lambda first, end: packed.repacked(before, places, first, end, self.rows, packing.places)
             )
             self.recents.forget()
             self.phases.forget()
+            if not self.renamings:
+                self.table.hash_again(self.count)
 
     def recent_paths(self) -> RecentPaths:
         """What the kernel has to know of paths that were walked of late."""
@@ -330,7 +333,7 @@ class FastSearch(Search[S]):
     def row(self, index: int) -> list[int]:
         """The numbers of a state's words."""
         row = np.zeros(self.layout.words, np.uint32)
-        kernel.unpacked(self.rows[index], self.packing.places, row)
+        packed.unpacked(self.rows[index], self.packing.places, row)
         found: list[int] = row.tolist()
         return found
 
@@ -428,7 +431,7 @@ class FastSearch(Search[S]):
         compiled: Any = kernel.expanded  # numba has its types from the calls
         how, at, step, self.count, asked, tries.used, edges = compiled(
             start, skip, end, self.count, self.capacity, last_new,
-            self.bases, tries.roots, tries.kinds, tries.node_word, tries.keys, tries.codes, tries.used,
+            self.bases, tries.roots, tries.kinds, tries.nodes, tries.keys, tries.codes, tries.used,
             tries.leaf_start, tries.leaf_items, tries.leaf_flags,
             self.rows, self.packing.places, self.parents, self.table.slots,
             self.taken, self.enabled, self.new, self.degrees,
@@ -488,7 +491,7 @@ class FastSearch(Search[S]):
             verdicts: Numbers = np.zeros(len(programs), np.int64)
             tries.make_room(2 * _MOST_ASKED)
             how, self.checked, place, asked, tries.used = kernel.judged(
-                self.checked, place, self.count, programs, tries.roots, tries.node_word, tries.keys, tries.codes,
+                self.checked, place, self.count, programs, tries.roots, tries.nodes, tries.keys, tries.codes,
                 tries.used, self.rows, self.packing.places, wanted, verdicts, behind, self.judge_misses,
                 self.layout.questions.words, self.layout.questions.table, *self.recent_paths(), base, clear,
             )  # fmt: skip

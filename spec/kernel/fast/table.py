@@ -99,9 +99,7 @@ class Table:
         size = min(len(self.slots), self.most)
         if count - self.first > _room_of(size) // 2:
             first = count - _room_of(size) // 4
-            hashes: Hashes = np.zeros(first - self.first, np.uint64)
-            self._hash(hashes, self.first)
-            self.runs.add(hashes, self.first)
+            self.runs.add(self._hashes(np.arange(self.first, first)), self.first)
             self.first = first
         elif not self._fetched_count and size == len(self.slots):
             return False
@@ -119,25 +117,28 @@ class Table:
             size *= 2
         self._placed(size, count)
 
-    def _hash(self, hashes: Hashes, start: int) -> None:
-        """The hashes of the states from `start` on."""
-        rows, places, *renamed = self._rows()
+    def _hashes(self, numbers: npt.NDArray[Any]) -> Hashes:
+        """The hashes of the states of these numbers."""
+        numbers, rows = numbers.astype(np.int64), self._rows()
+        found: Hashes = np.zeros(len(numbers), np.uint64)
         self._threads.spread(
-            start,
-            start + len(hashes),
-            lambda first, end: run_tables.hashes_of(hashes[first - start :], first, end, rows, places, *renamed),
+            0, len(numbers), lambda first, end: run_tables.hashes_of(numbers[first:end], *rows, found[first:end])
         )
+        return found
 
     def hash_again(self, count: int) -> None:
-        """States have other hashes, since they have more words."""
+        """States have other hashes, since they are packed in another way or have more words."""
+        self.runs.clear()
+        for start in range(0, self.first, _AT_ONCE):
+            self.runs.add(self._hashes(np.arange(start, min(start + _AT_ONCE, self.first))), start)
+        self._fetched = [(self._hashes(numbers), numbers) for _, numbers in self._fetched]
         self._placed(len(self.slots), count)
 
     def _placed(self, size: int, count: int) -> None:
         self.slots = np.full(size, EMPTY, np.uint64)
         for start in range(self.first, count, _AT_ONCE):
-            all_hashes: Hashes = np.zeros(min(_AT_ONCE, count - start), np.uint64)
-            self._hash(all_hashes, start)
-            run_tables.put_states(self.slots, all_hashes, np.arange(start, start + len(all_hashes), dtype=np.uint32))
+            kept = np.arange(start, min(start + _AT_ONCE, count), dtype=np.uint32)
+            run_tables.put_states(self.slots, self._hashes(kept), kept)
         for hashes, numbers in self._fetched:
             run_tables.put_states(self.slots, hashes, numbers)
 

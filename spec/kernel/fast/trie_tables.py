@@ -1,8 +1,13 @@
 """The compiled part of what is known of programs: walking through their tries, and adding paths to them.
 
-A *trie* node asks for one word of the state; the word's value leads on to the next node, or to a leaf. Steps from node
-to node are kept in one hash table for all tries, under (node, value). A *code* is what a step leads to: a node from 0
-on; NOWHERE where nothing has been learned; ASKED where it is being learned; and from FIRST_LEAF down the leaves.
+A *trie* node asks for one word of the state; the word's value leads on to the next node, or to a leaf. A *code* is what
+a step leads to: a node from 0 on; NOWHERE where nothing has been learned; ASKED where it is being learned; and from
+FIRST_LEAF down the leaves.
+
+A node is the place in `nodes` at which its numbers begin: its word, or -1 - question; the first value that was learned,
+and its code; where the codes of all values below a number begin, and that number. Most nodes know one value, or a few
+small ones, and what is beside the node is found sooner than in a table. What has no place there is in one hash table
+for all nodes, under (node, value): large values, what is being learned, and what changes make of values.
 """
 
 from __future__ import annotations
@@ -19,9 +24,24 @@ FIRST_LEAF: Final = -3
 
 EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
+FIRST_VALUE: Final = 1
+FIRST_CODE: Final = 2
+SMALL: Final = 3
+BELOW: Final = 4
+NODE: Final = 5
+"""What a node has behind its word, and how many numbers it takes."""
+NO_VALUE: Final = -1
+_NODE: Final = 0xFFFFFFFF
+"""The bits of a change that say its node."""
+MOST_BELOW: Final = 32
+"""Values from it on are kept in the table."""
+
 UNCOUNTED: Final[Any] = {"_nrt": False}
 """Options of compiled functions that make no array: they do not count who refers to the arrays that they are given,
 which otherwise takes as long as all that is done with these."""
+
+INLINED: Final[Any] = {**UNCOUNTED, "forceinline": True}
+"""Options of those of them that run for every state: to hand over so many arrays takes as long as much of the work."""
 
 WAYS: Final = 4
 """Paths of each program that are kept (`tidegauge.spec.kernel.fast.recents`)."""
@@ -54,15 +74,37 @@ def recent(program, kept, bits, leaves):
     return -1
 
 
+@compiled_and_kept(**INLINED)
+def _beside(node, value, nodes):
+    """What a value leads to that is kept beside the node; NOWHERE for any other."""
+    if value == nodes[node + FIRST_VALUE]:
+        return np.int64(nodes[node + FIRST_CODE])
+    if value < nodes[node + BELOW]:
+        return np.int64(nodes[nodes[node + SMALL] + value])
+    return NOWHERE
+
+
 @compiled_and_kept(**UNCOUNTED)
-def walked(
-    program, kept, places, roots, node_word, keys, codes, question_words, questions, bits, leaves, turns, missed
-):
+def in_table(node, value, keys, codes, missed):
+    """What a value leads to by the table; NOWHERE, with its slot in `missed`, if it is not there."""
+    mask = np.uint64(len(keys) - 1)
+    key = (np.uint64(node) << np.uint64(32)) | np.uint64(value)
+    slot = mixed(key) & mask
+    while keys[slot] != key:
+        if keys[slot] == EMPTY:
+            missed[0] = slot
+            missed[1] = np.int64(key)
+            return NOWHERE
+        slot = (slot + np.uint64(1)) & mask
+    return codes[slot]
+
+
+@compiled_and_kept(**UNCOUNTED)
+def walked(program, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns, missed):
     """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot.
 
     The path is kept, instead of the program's oldest one.
     """
-    mask = np.uint64(len(keys) - 1)
     lanes = len(kept)
     way = program * WAYS + turns[program]
     at = way * 2 * lanes
@@ -71,26 +113,18 @@ def walked(
         bits[at + lane] = 0
     code = roots[program]
     while code >= 0:
-        word = node_word[code]
-        question = word - places.shape[1]
+        node = code
+        word = np.int64(nodes[node])
+        question = -1 - word
         if question >= 0:
             word = question_words[question]
         value = (kept[places[0, word]] >> places[1, word]) & places[2, word]
         if question >= 0:
             value = np.uint64(questions[question, value])
         bits[at + np.int64(places[0, word])] |= places[2, word] << places[1, word]
-        key = (np.uint64(code) << np.uint64(32)) | value
-        slot = mixed(key) & mask
-        while True:
-            found = keys[slot]
-            if found == key:
-                code = codes[slot]
-                break
-            if found == EMPTY:
-                missed[0] = slot
-                missed[1] = np.int64(key)
-                return NOWHERE
-            slot = (slot + np.uint64(1)) & mask
+        code = _beside(node, np.int64(value), nodes)
+        if code == NOWHERE:
+            code = in_table(node, value, keys, codes, missed)
     if code <= FIRST_LEAF:
         for lane in range(lanes):
             bits[at + lanes + lane] = kept[lane] & bits[at + lane]
@@ -101,20 +135,8 @@ def walked(
 
 @compiled_and_kept(**UNCOUNTED)
 def came_to(change, value, keys, codes, missed):
-    """The number of what a change makes of a value, or a copy of it has: NOWHERE or ASKED if that is not known.
-
-    The change's last 32 bits say its node, those before the word that has the value.
-    """
-    mask = np.uint64(len(keys) - 1)
-    key = (np.uint64(-1 - change) << np.uint64(32)) | np.uint64(value)
-    slot = mixed(key) & mask
-    while keys[slot] != key:
-        if keys[slot] == EMPTY:
-            missed[0] = slot
-            missed[1] = np.int64(key)
-            return NOWHERE
-        slot = (slot + np.uint64(1)) & mask
-    return codes[slot]
+    """The number of what a change makes of a value, or a copy of it has: NOWHERE or ASKED if that is not known."""
+    return in_table((-1 - change) & _NODE, value, keys, codes, missed)
 
 
 @compiled_and_kept(**UNCOUNTED)
@@ -131,57 +153,88 @@ def put(node, value, code, keys, codes):
     return new
 
 
+@compiled_and_kept(**UNCOUNTED)
+def made_node(word, nodes, filled):
+    """Have a node at the end of `nodes`, which knows no value."""
+    nodes[filled] = word
+    nodes[filled + FIRST_VALUE] = NO_VALUE
+    nodes[filled + FIRST_CODE] = NOWHERE
+    nodes[filled + SMALL] = filled
+    nodes[filled + BELOW] = 0
+    return filled + NODE
+
+
+@compiled_and_kept(**UNCOUNTED)
+def _put_beside(node, value, code, nodes, filled, keys, codes, used):
+    """Keep what a node of a trie leads to: how much of `nodes` is filled then, and how many slots are used."""
+    if nodes[node + FIRST_VALUE] == NO_VALUE or nodes[node + FIRST_VALUE] == value:
+        nodes[node + FIRST_VALUE] = value
+        nodes[node + FIRST_CODE] = code
+    elif value >= MOST_BELOW:
+        used += put(node, value, code, keys, codes)
+    else:
+        if value >= nodes[node + BELOW]:
+            below = 4
+            while below <= value:
+                below *= 2
+            for small in range(below):
+                is_known = small < nodes[node + BELOW]
+                nodes[filled + small] = nodes[nodes[node + SMALL] + small] if is_known else NOWHERE
+            nodes[node + SMALL] = filled
+            nodes[node + BELOW] = below
+            filled += below
+        nodes[nodes[node + SMALL] + value] = code
+    return filled, used
+
+
 @compiled_and_kept()
-def learned_all(programs, ends, words, values, leaves, roots, node_word, nodes, keys, codes, used):
+def learned_all(row_words, programs, ends, words, values, leaves, roots, nodes, filled, keys, codes, used):
     """Add paths, which lie behind each other, to the tries of their programs: (a program that read other words than it
-    did before, or -1; nodes, used)."""
+    did before, or -1; filled, used). Words from `row_words` on are questions."""
+    missed = np.zeros(2, np.int64)
     start = 0
     for path in range(len(programs)):
         program = programs[path]
         end = ends[path]
         root, more, used = learned(
-            roots[program], words[start:end], values[start:end], leaves[path], node_word, nodes, keys, codes, used
-        )
+            row_words, roots[program], words[start:end], values[start:end], leaves[path], nodes, filled, keys, codes,
+            used, missed,
+        )  # fmt: skip
         if more < 0:
-            return program, nodes, used
+            return program, filled, used
         roots[program] = root
-        nodes = more
+        filled = more
         start = end
-    return -1, nodes, used
+    return -1, filled, used
 
 
-@compiled_and_kept()
-def learned(root, words, values, leaf, node_word, nodes, keys, codes, used):
-    """Add a path to the trie at `root`, node NOWHERE or ASKED for none: (root, nodes, used), or nodes -1 for another
+@compiled_and_kept(**UNCOUNTED)
+def learned(row_words, root, words, values, leaf, nodes, filled, keys, codes, used, missed):
+    """Add a path to the trie at `root`, node NOWHERE or ASKED for none: (root, filled, used), or filled -1 for another
     word than was read there before."""
-    mask = np.uint64(len(keys) - 1)
     if len(words) == 0:
-        return leaf, nodes, used
-    if root < 0:
-        node_word[nodes] = words[0]
-        root = nodes
-        nodes += 1
-    code = root
+        return leaf, filled, used
+    node = np.int64(NOWHERE)
     for place in range(len(words)):
-        if node_word[code] != words[place]:
-            return root, -1, used
-        key = (np.uint64(code) << np.uint64(32)) | np.uint64(values[place])
-        slot = mixed(key) & mask
-        while keys[slot] != key and keys[slot] != EMPTY:
-            slot = (slot + np.uint64(1)) & mask
-        if keys[slot] == EMPTY:
-            keys[slot] = key
-            codes[slot] = NOWHERE
-            used += 1
-        if place == len(words) - 1:
-            codes[slot] = leaf
+        word = words[place] if words[place] < row_words else row_words - 1 - words[place]
+        if place == 0:
+            code = root
         else:
-            if codes[slot] < 0:
-                node_word[nodes] = words[place + 1]
-                codes[slot] = nodes
-                nodes += 1
-            code = codes[slot]
-    return root, nodes, used
+            code = _beside(node, values[place - 1], nodes)
+            if code == NOWHERE:
+                code = in_table(node, values[place - 1], keys, codes, missed)
+        if code < 0:
+            code = np.int64(filled)
+            filled = made_node(word, nodes, filled)
+            if place == 0:
+                root = code
+            else:
+                filled, used = _put_beside(node, values[place - 1], code, nodes, filled, keys, codes, used)
+        elif nodes[code] != word:
+            return root, -1, used
+        node = code
+    filled, used = _put_beside(node, values[len(words) - 1], leaf, nodes, filled, keys, codes, used)
+    return root, filled, used
 
 
 @compiled_and_kept()

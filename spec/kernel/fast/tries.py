@@ -53,8 +53,9 @@ class Tries:
         self.kinds: npt.NDArray[np.int64] = np.zeros(256, np.int64)
         """The class of each action, by its place."""
         self.programs = 0
-        self.node_word: npt.NDArray[np.int32] = np.zeros(_SMALLEST, np.int32)
-        self.nodes = 0
+        self.nodes: npt.NDArray[np.int32] = np.zeros(_SMALLEST, np.int32)
+        self.filled = 0
+        """How many numbers of `nodes` are taken."""
         self.keys: npt.NDArray[np.uint64] = np.full(_SMALLEST, trie_tables.EMPTY, np.uint64)
         self.codes: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
         self.used = 0
@@ -107,19 +108,16 @@ class Tries:
             self._known[flags, new] = self._added_leaf(new, flags)
             assert self.leaves == leaf + 1, "leaves are known in their order"
 
-    def move_questions(self, words: int, more: int) -> None:
-        """Rows have `more` words, and had `words`: questions are numbered behind them."""
-        self.node_word[: self.nodes] += np.where(self.node_word[: self.nodes] >= words, more, 0).astype(np.int32)
-
-    def learn(self, paths: Paths) -> None:
-        """Add the paths, each to the trie of its program. Raises UnsteadyError."""
+    def learn(self, paths: Paths, row_words: int) -> None:
+        """Add the paths, each to the trie of its program; words from `row_words` on are questions. Raises
+        UnsteadyError."""
         self.make_room(len(paths.words))
         programs, ends, words, values, leaves = (
             np.array(each, np.int64) for each in (paths.programs, paths.ends, paths.words, paths.values, paths.leaves)
         )
-        unsteady, self.nodes, self.used = trie_tables.learned_all(
-            programs, ends, words, values, trie_tables.FIRST_LEAF - leaves,
-            self.roots, self.node_word, self.nodes, self.keys, self.codes, self.used,
+        unsteady, self.filled, self.used = trie_tables.learned_all(
+            row_words, programs, ends, words, values, trie_tables.FIRST_LEAF - leaves,
+            self.roots, self.nodes, self.filled, self.keys, self.codes, self.used,
         )  # fmt: skip
         if unsteady >= 0:
             raise UnsteadyError(f"program {unsteady} reads other words than it did in the same state")
@@ -127,9 +125,9 @@ class Tries:
     def node(self, word: int) -> int:
         """A node of its own, of no trie, that leads from values of a word to others."""
         self.make_room(1)
-        self.node_word[self.nodes] = word
-        self.nodes += 1
-        return self.nodes - 1
+        node = self.filled
+        self.filled = trie_tables.made_node(word, self.nodes, self.filled)
+        return node
 
     def put(self, node: int, value: int, code: int) -> None:
         """From now on `node` leads from `value` to `code`."""
@@ -138,8 +136,11 @@ class Tries:
 
     def make_room(self, more: int) -> None:
         """Have room for so many more steps, and as many nodes."""
-        while self.nodes + more >= len(self.node_word):
-            self.node_word = _twice(self.node_word)
+        needed = self.filled + more * (trie_tables.NODE + trie_tables.MOST_BELOW)
+        if needed > len(self.nodes):
+            larger = np.zeros(2 * needed, np.int32)
+            larger[: self.filled] = self.nodes[: self.filled]
+            self.nodes = larger
         if 2 * (self.used + more) > len(self.keys):
             size = 2 * len(self.keys)
             while 2 * (self.used + more) > size:

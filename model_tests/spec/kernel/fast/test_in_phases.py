@@ -270,7 +270,7 @@ def test_what_has_no_slot_in_its_part_of_the_table_is_placed_at_last(
     """Parts of few slots, which states fill up to their ends again and again."""
     monkeypatch.setattr(table, "_SMALLEST", 8)
     for workers in WORKERS:
-        held(told, Grid(12), workers)
+        held(told, Grid(16), workers)
     assert told.rest > 20
 
 

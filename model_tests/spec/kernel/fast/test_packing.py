@@ -9,7 +9,7 @@ import pytest
 
 from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.explorer import explore
-from tidegauge.spec.kernel.fast import kernel
+from tidegauge.spec.kernel.fast import kernel, packed
 from tidegauge.spec.kernel.fast.packing import LANE_BITS, Packing
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 from tidegauge.spec.kernel.progress import Limits
@@ -33,11 +33,11 @@ def test_states_are_the_same_after_they_were_packed_again() -> None:
             rows[number] = kept[0]
         wider = packing.for_values([count * random.choice((1, 1, 5)) for count in counts])
         others = np.zeros((len(states), wider.lanes), np.uint64)
-        kernel.repacked(rows, packing.places, 0, len(states), others, wider.places)
+        packed.repacked(rows, packing.places, 0, len(states), others, wider.places)
         for where, how in ((rows, packing), (others, wider)):
             for number, state in enumerate(states):
                 row = np.zeros(words, np.uint32)
-                kernel.unpacked(where[number], how.places, row)
+                packed.unpacked(where[number], how.places, row)
                 assert row.tolist() == state, f"seed {seed}"
 
 
