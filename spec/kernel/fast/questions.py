@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tidegauge.spec.kernel.fast.programs import FollowError
 
-__all__ = ["RAISES", "Itself", "Questions", "contains", "sliced"]
+__all__ = ["RAISES", "WHOLE", "Itself", "Questions", "contains", "sliced"]
 
 RAISES: Final = object()
 """The finding where the question raises an error."""
@@ -26,7 +26,7 @@ _MOST: Final = 2**16 - 1
 Changes = tuple[tuple[Callable[[Any, Any], Any], object], ...]
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Itself:
     """Among the arguments of a question: the word's value after changes, each a function with what it is given."""
 
@@ -38,7 +38,8 @@ class Itself:
         return value
 
 
-_WHOLE: Final = Itself()
+WHOLE: Final = Itself()
+"""What a question mostly asks of."""
 _IS_IN: Final = 1
 """The number of the finding that something is in a word's value; that it is not has number 0, as a new table has it."""
 
@@ -83,7 +84,7 @@ class Questions:
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self._numbers)
-            is_member = ask is contains and arguments[0] == _WHOLE and type(arguments[1]) is not Itself
+            is_member = ask is contains and arguments[0] == WHOLE and type(arguments[1]) is not Itself
             self._asked.append((ask, arguments))
             self._findings.append([False, True] if is_member else [])
             self._finding_numbers.append({False: 0, True: _IS_IN} if is_member else {})
@@ -121,14 +122,15 @@ class Questions:
 
     def finding(self, row: Any, word: int) -> Any:
         """What a question, by its word, finds in a row; RAISES where it raises an error."""
-        return self._findings[word - self._words][self.value(row, word)]
+        question = word - self._words
+        return self._findings[question][self.table.item(question, row[self.words.item(question)])]
 
     def value(self, row: Any, word: int) -> int:
         """What a word is in a row, be it one of the row's or a finding, by its number."""
         if word < self._words:
             return int(row[word])
         question = word - self._words
-        return int(self.table[question, row[self.words[question]]])
+        return self.table.item(question, row[self.words.item(question)])
 
 
 def contains(values: tuple[object, ...], value: object) -> bool:

@@ -155,14 +155,15 @@ class FastSearch(Search[S]):
         self._take = ask.take
 
         def candidates(actions: Callable[[Any], Iterable[Action]]) -> Callable[[Run, Any], int]:
-            return lambda run, state: self.tries.leaf([self._action(plain(action)) for action in actions(state)])
+            return lambda run, state: self.tries.leaf([self._action(action) for action in actions(state)])
 
         return [self._program(candidates(each)) for each in ask.bases]
 
     def _action(self, action: Action) -> int:
-        """The program of an action."""
+        """The program of an action, in which there may be views: these are equal to what they are views of."""
         found = self.actions.get(action)
         if found is None:
+            action = plain(action)
 
             def run(run: Run, state: Any) -> int:
                 after = self._take(state, action)

@@ -20,7 +20,7 @@ from tidegauge.spec.kernel.evolving import evolved_by
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError, chosen, is_class_of
 from tidegauge.spec.kernel.fast.moving import Copied
 from tidegauge.spec.kernel.fast.nodes import NO_WORD, Branch, Choice, Leaf, Listing, Node, Row
-from tidegauge.spec.kernel.fast.questions import RAISES, Changes, Itself, contains, sliced
+from tidegauge.spec.kernel.fast.questions import RAISES, WHOLE, Changes, Itself, contains, sliced
 
 __all__ = ["Run", "changes", "view"]
 
@@ -78,15 +78,15 @@ class Piecemeal:
 
     def asked(self, ask: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
         if not self.run.is_read[self.word]:
-            known = tuple([self._argument(each) for each in (self, *arguments)])
-            finding = self.run.finding(self.word, ask, known)
+            itself = Itself(self.changes) if self.changes else WHOLE
+            finding = self.run.finding(self.word, ask, (itself, *map(self._argument, arguments)))
             if finding is not RAISES:
                 return finding
         return ask(self.all(), *arguments)
 
     def _argument(self, value: object) -> object:
         if type(value) is Piecemeal and value.word == self.word and value.run is self.run:
-            return Itself(value.changes)
+            return Itself(value.changes) if value.changes else WHOLE
         return plain(value)
 
     def all(self) -> tuple[Any, ...]:
@@ -131,68 +131,85 @@ class Piecemeal:
         return repr(self.all())
 
 
-def view(run: Run, node: Node) -> Any:
+def view(run: Run, node: Any) -> Any:
     """What is at a node of the layout, read when it is looked at."""
     made = run.views.get(node)
     if made is None:
-        if isinstance(node, Leaf):
-            if not node.piecemeal:
-                return run.read(node.word)
-            made = Piecemeal(run, node.word)
-        elif isinstance(node, Branch):
-            made = _made(_view_of(node.kind), run, node, [_NOT_READ] * len(node.children), 0)
-        elif isinstance(node, Listing):
-            made = tuple([view(run, child) for child in node.children[: run.read(node.length)]])
-        elif isinstance(node, Choice):
-            value = run.read(node.choice)
-            made = view(run, node.children[value]) if is_class_of(value, node) else value
-        else:
+        kind = type(node)
+        if kind is Branch:
+            made = _new(_VIEWS_OF.get(node.kind) or _view_of(node.kind))
+            made._run = run
+            made._node = node
+            made._fields = [_NOT_READ] * len(node.children)
+            made._changed = 0
+        elif kind is Row:
             made = tuple([view(run, child) for child in node.children])
+        else:
+            made = _view_of_other(run, node)
+            if kind is Leaf and type(made) is not Piecemeal:
+                return made
         run.views[node] = made
     return made
 
 
-def changes(run: Run, node: Node, value: Any, found: list[tuple[int, object]]) -> None:
+def _view_of_other(run: Run, node: Node) -> Any:
+    """Of a word, of a tuple whose length may change, of a value of one of several classes."""
+    if isinstance(node, Leaf):
+        return Piecemeal(run, node.word) if node.piecemeal else run.read(node.word)
+    if isinstance(node, Listing):
+        return tuple([view(run, child) for child in node.children[: run.read(node.length)]])
+    assert isinstance(node, Choice)
+    value = run.read(node.choice)
+    return view(run, node.children[value]) if is_class_of(value, node) else value
+
+
+def changes(run: Run, node: Any, value: Any, found: list[tuple[int, object]]) -> None:
     """Append to `found` the words that a state differs in from the one that the run views, with their values.
 
     There may be views in the values, and words whose values are `Copied` from others (`moving`). Raises ShapeError for
     a state that the layout has no place for.
     """
-    if isinstance(node, Leaf):
+    kind = type(node)
+    if kind is Leaf:
         if type(value) is Piecemeal:
             if value.run is not run or value.word != node.word:
                 value = value.all()
             elif not value.changes:
                 return
         found.append((node.word, value))
-    elif isinstance(node, Row):
+    elif kind is Branch:
+        _changes_of_branch(run, node, value, found)
+    elif kind is Row:
         if type(value) is not tuple or len(value) != len(node.children):
             raise ShapeError(node.place)
-        for child, item in zip(node.children, value, strict=True):
-            changes(run, child, item, found)
-    elif isinstance(node, Listing):
+        if value is not run.views.get(node):
+            for child, item in zip(node.children, value, strict=True):
+                changes(run, child, item, found)
+    elif kind is Listing:
         _changes_of_listing(run, node, value, found)
-    elif isinstance(node, Choice):
-        _changes_of_choice(run, node, value, found)
     else:
+        _changes_of_choice(run, node, value, found)
+
+
+def _changes_of_branch(run: Run, node: Branch, value: Any, found: list[tuple[int, object]]) -> None:
+    kind = _VIEWS.get(type(value))
+    if kind is None:
         kind = type(value)
-        if kind in _VIEWS:
-            if value._run is run and value._node is node:
-                changed, index = value._changed, 0
-                while changed:
-                    if changed & 1:
-                        changes(run, node.children[index], value._fields[index], found)
-                    changed >>= 1
-                    index += 1
-                return
-            kind = _VIEWS[kind]
-            if value._run is run and kind is node.kind:
-                _changes_of_copy(run, node, value, found)
-                return
-        if kind is not node.kind:
-            raise ShapeError(node.place, plain(value))
-        for name, child in zip(node.names, node.children, strict=True):
-            changes(run, child, getattr(value, name), found)
+    elif value._run is run:
+        if value._node is node:
+            changed = value._changed
+            while changed:
+                index = (changed & -changed).bit_length() - 1
+                changes(run, node.children[index], value._fields[index], found)
+                changed &= changed - 1
+            return
+        if kind is node.kind:
+            _changes_of_copy(run, node, value, found)
+            return
+    if kind is not node.kind:
+        raise ShapeError(node.place, plain(value))
+    for name, child in zip(node.names, node.children, strict=True):
+        changes(run, child, getattr(value, name), found)
 
 
 def _changes_of_copy(run: Run, node: Branch, value: Any, found: list[tuple[int, object]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.piecemeal import IN_PARTS
+from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL
 
 NO_EPOCH = -1
 
@@ -34,7 +34,7 @@ class LeaderAndIsr:
 class Replica:
     """A replica's log and high watermark, and the LeaderAndIsr that it last obeyed."""
 
-    log: Log
+    log: Log = attrs.field(metadata=PIECEMEAL)
     hw: int
     leader: int | None
     leader_epoch: int
