@@ -11,14 +11,14 @@ of its own, one for all that may happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from tidegauge.spec.kernel.guarded import EnumeratingMachine, GuardedMachine
 from tidegauge.spec.kernel.machine import Action, Machine
 
 S = TypeVar("S")
-__all__ = ["Asking", "FollowError", "asking"]
+__all__ = ["Asking", "FollowError", "asking", "behind_each"]
 
 
 class FollowError(Exception):
@@ -53,3 +53,11 @@ def asking(machine: Machine[S]) -> Asking[S] | None:
     if kind.successors is Machine.successors:
         return Asking([machine.actions], machine.step)
     return None
+
+
+def behind_each(names: Sequence[str]) -> list[int]:
+    """By place among names, of which equal ones follow each other: where the next other name is."""
+    places = [len(names)]
+    for place in range(len(names) - 1, 0, -1):
+        places.append(places[-1] if names[place] == names[place - 1] else place)
+    return places[::-1]

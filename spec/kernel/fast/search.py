@@ -32,7 +32,7 @@ from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.origins import Origins, lengthened
 from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever
 from tidegauge.spec.kernel.fast.packing import Packing
-from tidegauge.spec.kernel.fast.programs import FollowError, asking
+from tidegauge.spec.kernel.fast.programs import FollowError, asking, behind_each
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
@@ -488,7 +488,7 @@ class FastSearch(Search[S]):
         tries, place, base, clear = self.tries, 0, self.checked, self.phases.clear_states()
         while self.checked < self.count:
             programs, wanted = self.judging()
-            behind = self.behind()
+            behind = np.array(behind_each([name for name, _, _ in self.judges]), np.int64)
             verdicts: Numbers = np.zeros(len(programs), np.int64)
             tries.make_room(2 * _MOST_ASKED)
             how, self.checked, place, asked, tries.used = kernel.judged(
@@ -516,13 +516,6 @@ class FastSearch(Search[S]):
         programs = np.array([program for _, program, _ in self.judges], np.int64)
         wanted = np.array([self._wanted(name, invariant) for name, _, invariant in self.judges], np.int64)
         return programs, wanted
-
-    def behind(self) -> Numbers:
-        """By place among those that judge: where the next one of another name is."""
-        names, places = [name for name, _, _ in self.judges], [len(self.judges)]
-        for place in range(len(names) - 1, 0, -1):
-            places.append(places[-1] if names[place] == names[place - 1] else place)
-        return np.array(places[::-1], np.int64)
 
     def _wanted(self, name: str, invariant: bool) -> int:
         """The leaf at which the kernel is to stop; negative where it is to count."""
