@@ -47,6 +47,7 @@ from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
 from tidegauge.spec.bugs.pull_raft import PULL_RAFT_BUGS
 from tidegauge.spec.bugs.reading import READING_BUGS
+from tidegauge.spec.bugs.replication35 import REPLICATION35_BUGS
 from tidegauge.spec.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.spec.bugs.transactions_diary import DIARY_BUGS
 from tidegauge.spec.bugs.unclean import UNCLEAN_BUGS
@@ -83,6 +84,7 @@ from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
+from tidegauge.spec.published.replication35.machine import Replication35
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.replication.composed import everything
@@ -354,6 +356,12 @@ REGISTRY: Final = Registry(
         Kip320(),
         bugs=tuple(KIP320_BUGS.values()),
         populations=(_by_fields("replica", "replicas", "leader", "replica", "follower"),),
+    ),
+    Registration(
+        "replication-3.5",
+        Replication35(brokers=2, replication_factor=2, max_fences=0),
+        bugs=tuple(REPLICATION35_BUGS.values()),
+        populations=(_by_fields("broker", "brokers", "broker"),),
     ),
     Registration(
         "kip848",

@@ -15,6 +15,7 @@ _CLIENTS: Final = PlainSteps((("clients", "client"),))
 _SERVERS: Final = PlainSteps((("servers", "server"),))
 STEPS: Final[Mapping[str, Callable[[Trace[Any]], tuple[Step, ...]]]] = {
     "kip320": PlainSteps((("replicas", "replica"),)),
+    "replication-3.5": PlainSteps((("brokers", "broker"),)),
     "kip848": _CLIENTS,
     "kip848-first": _CLIENTS,
     "transactions-diary": PlainSteps((("clients", "client"), ("brokers", "broker"))),

@@ -230,6 +230,7 @@ ROOMS: Final = (
     _specification("group migration", "groups/migration", (f"{_SPEC_TESTS}/groups",), "models.py"),
     _specification("group loading", "groups/loading", (f"{_SPEC_TESTS}/groups",)),
     _specification("KIP-320", "published/kip320", (f"{_SPEC_TESTS}/published",)),
+    _specification("replication 3.5", "published/replication35", (f"{_SPEC_TESTS}/published",)),
     _specification("KIP-848", "published/kip848", (f"{_SPEC_TESTS}/published",)),
     _specification("transactions' diary", "published/transactions_diary", (f"{_SPEC_TESTS}/published",)),
     _specification("KRaft", "published/kraft", (f"{_SPEC_TESTS}/published",)),

@@ -56,6 +56,10 @@ from tidegauge.spec.published.pull_raft import actions as pull_raft
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft_2 import actions as second_pull_raft
 from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
+from tidegauge.spec.published.replication35 import actions as replication35
+from tidegauge.spec.published.replication35 import control as control35
+from tidegauge.spec.published.replication35 import lifecycle as lifecycle35
+from tidegauge.spec.published.replication35.machine import Replication35
 from tidegauge.spec.published.transactions_diary import actions as diary
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery import actions as recovery
@@ -390,12 +394,16 @@ OF_MIGRATION: Final = (
     ),
 )
 
+_PAIR: Final = Replication35(brokers=2, replication_factor=2, max_fences=0)
 OF_OTHERS: Final = (
     Reached("the controller has elected", Kip320(), 1, of(kip320.ControllerElectLeader)),
     Reached("a record is committed", Kip320(), 6, of(kip320.LeaderIncHighWatermark)),
     Reached("a leader is alone in the ISR", Kip320(), 4, of(kip320.LeaderShrinkIsr, kip320.ControllerShrinkIsr)),
     Reached("two replicas presume leadership", Kip320(), 4, of(kip320.BecomeLeader)),
     Reached("two logs have parted", Kip320(), 6, of(kip320.LeaderWrite)),
+    Reached("a value is acknowledged", _PAIR, 6, of(replication35.ReceiveFetchRequest)),
+    Reached("another broker leads", _PAIR, 1, of(lifecycle35.UncleanShutdown)),
+    Reached("a broker is in the ISR again", _PAIR, 10, of(control35.ReceiveAlterPartitionRequest)),
     Reached("a member waits for another's partition", Kip848(), 4, of(kip848.ReceiveRegularHeartbeatRequest)),
     Reached("a member gives partitions back", Kip848(), 7, of(kip848.ReceiveSuccessResponse)),
     Reached("the group has converged", Kip848(), 10, of(kip848.CompleteReconciliation)),

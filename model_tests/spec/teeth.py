@@ -48,6 +48,14 @@ from tidegauge.spec.published.pull_raft.state import PullEntriesRequest
 from tidegauge.spec.published.pull_raft.state import Server as PullServer
 from tidegauge.spec.published.pull_raft.variants import PullCommitsWithoutMajority, PullVotesForShorterLogs
 from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
+from tidegauge.spec.published.replication35.actions import ReceiveFetchResponse
+from tidegauge.spec.published.replication35.actions import SendFetchRequest as SendReplicaFetch
+from tidegauge.spec.published.replication35.control import UnfenceBroker
+from tidegauge.spec.published.replication35.machine import Replication35
+from tidegauge.spec.published.replication35.state import Brokers, EpochEnd, MetadataLog
+from tidegauge.spec.published.replication35.state import Replica as Replica35
+from tidegauge.spec.published.replication35.state import State as State35
+from tidegauge.spec.published.replication35.variants import CountsTheRecordFetched, LosesTheLastReplica
 from tidegauge.spec.published.transactions_diary.actions import CommitTxnLogAppend, SendAddPartitionsToTxnRequest
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 from tidegauge.spec.recovery.machine import Recovery
@@ -401,6 +409,33 @@ class Pull2BelievesFollowers(Pull2VotesOnSending):
         return True
 
 
+@attrs.frozen
+class CommitsByTheFormerIsr(Replication35):
+    """A leader commits with the ISR that it has, though it has proposed another."""
+
+    def maximal_isr(self, isr: Brokers, proposed: Brokers) -> Brokers:
+        return isr
+
+
+@attrs.frozen
+class KnowsNoEpochs(Replication35):
+    """Every epoch ends where the log does."""
+
+    def end_of_epoch(self, replica: Replica35, epoch: int) -> EpochEnd:
+        return EpochEnd(epoch, replica.end)
+
+
+@attrs.frozen
+class MissesTheFirstChange(Replication35):
+    """A broker's copy of the metadata log begins with the second record."""
+
+    def metadata_log(self, state: State35, offset: int) -> MetadataLog:
+        return state.metadata_log[1:offset]
+
+
+_TWO_BROKERS: Final = Replication35(
+    brokers=2, replication_factor=2, min_isr=1, initial_isr=1, max_fences=0, max_unclean_shutdowns=0
+)
 _TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1)
 
 # fmt: off
@@ -442,7 +477,17 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("pull-raft", PullBelievesFollowers(servers=2, max_elections=2, values=3), "NoLogDivergence"),
     ("pull-raft-2", Pull2VotesOnSending(servers=2, max_elections=2), "LeaderHasAllAckedValues"),
     ("pull-raft-2", Pull2BelievesFollowers(servers=2, max_elections=2, values=3), "NoLogDivergence"),
+    ("replication-3.5", CommitsByTheFormerIsr(), "ReplicationQuorumSupersetProperty"),
+    ("replication-3.5", KnowsNoEpochs(brokers=2, replication_factor=2, min_isr=1, values=2, max_unclean_shutdowns=0),
+     "LogMatchingProperty"),
+    ("replication-3.5", MissesTheFirstChange(brokers=2, replication_factor=2), "MetadataLogMatchingProperty"),
+    ("replication-3.5", LosesTheLastReplica(brokers=2, replication_factor=2), "ConsistentReadProperty"),
+    ("replication-3.5", CountsTheRecordFetched(brokers=2, replication_factor=2, max_fences=0),
+     "NoCommittedRecordLostGlobally"),
     # goals
+    ("replication-3.5", without(_TWO_BROKERS, UnfenceBroker), "every broker runs, and is unfenced"),
+    ("replication-3.5", without(_TWO_BROKERS, SendReplicaFetch), "every write is acknowledged or refused"),
+    ("replication-3.5", without(_TWO_BROKERS, ReceiveFetchResponse), "every replica has what was acknowledged"),
     ("transactions-diary", without(TransactionsDiary(clients=1), CommitTxnLogAppend), "every client has a producer id"),
     ("transactions-diary", without(TransactionsDiary(clients=1), SendAddPartitionsToTxnRequest),
      "a client has added every partition"),

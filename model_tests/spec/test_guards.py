@@ -31,6 +31,7 @@ EACH: Final = 6
 REFUSED: Final[Mapping[str, int]] = {
     "replication": 160825,
     "kip320": 0,
+    "replication-3.5": 0,
     "kip848": 0,
     "kip848-first": 0,
     "transactions-diary": 0,

@@ -26,6 +26,7 @@ NUDGED: Final = 0.3
 FALSE: Final[Mapping[str, int]] = {
     "replication": 3415,
     "kip320": 964,
+    "replication-3.5": 980,
     "kip848": 1000,
     "kip848-first": 958,
     "transactions-diary": 1216,
@@ -73,6 +74,7 @@ FALSE: Final[Mapping[str, int]] = {
 """How often the properties and goals of a machine are false, of all that they are asked."""
 SHOWN: Final[Mapping[str, int]] = {
     "replication": 28910,
+    "replication-3.5": 14406,
     "kip848": 2040,
     "kip848-first": 1632,
     "transactions-diary": 1089,

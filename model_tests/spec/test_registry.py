@@ -236,6 +236,7 @@ def test_an_action_of_no_machine_is_refused_by_name_in_every_state(registration:
         ("workers", "consumer", "consumer"),
         ("workers", "worker", "worker"),
         ("kip320", "replica", "leader"),
+        ("replication-3.5", "broker", "broker"),
         ("kip848", "client", "client"),
         ("kip848-first", "client", "client"),
         ("transactions-diary", "client", "client"),

@@ -21,6 +21,7 @@ EACH: Final = 8
 FOLLOW: Final[Mapping[str, str]] = {
     "replication": "ef6f57e6",
     "kip320": "2b5944cd",
+    "replication-3.5": "7845f940",
     "kip848": "e4413e71",
     "kip848-first": "21cb32a1",
     "transactions-diary": "cc308bf0",

@@ -18,6 +18,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.offsets.machine import Offsets
+from tidegauge.spec.published.replication35.machine import Replication35
 from tidegauge.spec.recovery.machine import of_all_kinds
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.machine import Replication
@@ -30,6 +31,16 @@ LENGTH: Final = 50
 OFTEN: Final = 2
 """How often each perturbation may happen: so that it is refused in the end."""
 LARGE: Final[Mapping[str, Machine[Any]]] = {
+    "replication-3.5": Replication35(
+        brokers=4,
+        values=3,
+        min_isr=1,
+        max_clean_shutdowns=OFTEN,
+        max_unclean_shutdowns=OFTEN,
+        max_fences=OFTEN,
+        max_shrinks=OFTEN,
+        max_reassignments=OFTEN,
+    ),
     "replication": Replication(brokers=3, max_records=3, min_insync_replicas=2, acks=tuple(Acks), long_polls=True),
     "idempotence": Idempotence(
         producers=2,

@@ -32,6 +32,8 @@ TWINS: Final[Mapping[str, int]] = {
     "WithoutTruncation": 39_619, "FencedTruncateToHighWatermark": 39_619,
     "Kip320FirstTry": BOUND, "WithoutTruncationFence": BOUND, "WithoutFetchFence": BOUND,
     "WithoutEpochInHighWatermark": BOUND, "ExpandWithoutEpoch": BOUND, "UncleanElection": BOUND, "FencedKip101": BOUND,
+    # replication 3.5
+    "CountsTheRecordFetched": 11_278, "ElectsOutsideTheIsr": BOUND, "LosesTheLastReplica": BOUND,
     # KIP-848, its second version and its first
     "AssignBeforeRevoke": 4_009, "RevokeWithoutAcknowledgement": 4_009, "FencedKeepsAssignment": BOUND,
     "FirstAssignBeforeRevoke": 3_759, "FirstRevokeWithoutAcknowledgement": 3_759, "FirstFencedKeepsAssignment": BOUND,

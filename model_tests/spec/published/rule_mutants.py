@@ -16,6 +16,8 @@ from tidegauge.model_tests.spec.rule_mutant import RuleMutant, Wrong, always
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
 from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.pull_raft.machine import PullRaft
+from tidegauge.spec.published.replication35.machine import Replication35
+from tidegauge.spec.published.replication35.state import NOBODY, EpochEnd, Error
 from tidegauge.spec.published.transactions_diary.machine import TransactionsDiary
 
 ONE: Final = Kip848(clients=1)
@@ -32,6 +34,9 @@ ELECTIONS: Final = "k_2s_e2r0"
 PULLERS: Final = PullRaft(servers=2)
 PULLS: Final = "p_2s_e2r0"
 SECOND_PULLS: Final = "p2_2s_e2r0"
+PARTED: Final = Replication35(brokers=2, replication_factor=2, min_isr=1, values=2, max_unclean_shutdowns=0)
+FETCHES: Final = "repl35_f0u0"
+BROKERS: Final = "repl35_cfg_cap9"
 
 
 def _given_back(place: int) -> Wrong:
@@ -91,6 +96,11 @@ MUTANTS: Final[tuple[RuleMutant, ...]] = (
     RuleMutant("commits_nothing", "commit_index", always(0), PULLERS, "a value is acknowledged"),
     RuleMutant("takes_nothing_for_replicated", "is_replicated", always(False), PULLERS, "a value is acknowledged"),
     RuleMutant("takes_all_for_of_another_epoch", "may_commit", always(False), PULLERS, "a value is acknowledged"),
+    # --- replication 3.5
+    RuleMutant("knows_no_epochs", "end_of_epoch", lambda m, r, replica, epoch: EpochEnd(epoch, replica.end),
+               PARTED, "LogMatchingProperty"),
+    RuleMutant("truncates_nothing", "truncation_offset", lambda m, r, replica, diverging: replica.end,
+               PARTED, "every write is acknowledged or refused", states=10_000),
 )
 
 
@@ -130,6 +140,28 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("votes_for_all", "is_free_for", always(True), PULLS), 5),
     (_counted("votes_for_shorter_logs", "is_not_behind", always(True), PULLS), 10),
     (_counted("votes_for_all", "is_free_for", always(True), SECOND_PULLS), 5),
+    # --- replication 3.5
+    (_counted("elects_nobody", "leaders", always((NOBODY,)), BROKERS), 2),
+    (_counted("lets_who_is_fenced_lead", "leaders_once_fenced",
+              lambda m, r, state, broker: (state.partition.leader,), BROKERS), 2),
+    (_counted("keeps_who_is_fenced", "isr_once_fenced", lambda m, r, state, broker: state.partition.isr, BROKERS), 2),
+    (_counted("elects_nobody_who_is_back", "leaders_once_unfenced",
+              lambda m, r, state, broker: (state.partition.leader,), BROKERS), 4),
+    (_counted("takes_every_proposal", "error_of", always(Error.NONE), FETCHES), 6),
+    (_counted("finds_all_eligible", "is_eligible", always(True), FETCHES), 6),
+    (_counted("changes_no_isr", "proposed", lambda m, r, state, isr: state.partition, FETCHES), 6),
+    (_counted("proposes_all", "caught_up", lambda m, r, number, replica, late: replica.metadata.replicas, FETCHES), 1),
+    (_counted("finds_all_caught_up", "is_caught_up", always(True), FETCHES), 1),
+    (_counted("commits_nothing", "committed", always(0), FETCHES), 4),
+    (_counted("never_advances", "advanced", _given_back(0), FETCHES), 4),
+    (_counted("never_advances_by_the_isr", "advanced_by_isr", _given_back(0), FETCHES), 6),
+    (_counted("tells_no_producer", "told", _given_back(0), BROKERS), 8),
+    (_counted("gives_nothing_up", "given_up", _given_back(0), BROKERS), 7),
+    (_counted("serves_every_fetch", "fetch_error", always(Error.NONE), BROKERS), 6),
+    (_counted("sees_no_divergence", "is_diverging", always(False), BROKERS), 7),
+    (_counted("fetches_for_ever", "needs_fetch", always(True), FETCHES), 4),
+    (_counted("learns_of_everything", "reasons_to_update", always(1), FETCHES), 1),
+    (_counted("has_no_metadata", "metadata_log", always(()), BROKERS), 5),
 )
 """A wrong rule, by the run of TLC's that differs, and the first level that does."""
 # fmt: on

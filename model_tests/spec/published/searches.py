@@ -16,6 +16,8 @@ from tidegauge.spec.published.kraft.variants import CountedAsByTlc
 from tidegauge.spec.published.pull_raft import variants as pulls
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
+from tidegauge.spec.published.replication35 import variants as replication
+from tidegauge.spec.published.replication35.machine import Replication35
 from tidegauge.spec.published.transactions_diary import variants as diary
 from tidegauge.spec.published.transactions_diary.machine import FirstDiary, TransactionsDiary
 
@@ -69,6 +71,19 @@ PULL_RAFT: Final = (
     search(pulls.PullCommitsWithoutMajority(values=1, max_elections=2), "PB3_hw_no_quorum"),
     search(pulls.PullVotesForShorterLogs(max_elections=2), "PB2_shortlog_2v", deep=True),
 )
+REPLICATION: Final = (
+    search(
+        replication.CountedAsByTlc(
+            brokers=2, replication_factor=2, min_isr=1, initial_isr=1, max_fences=0, max_unclean_shutdowns=0
+        ),
+        "repl35_f0u0",
+        converges=True,
+    ),
+    search(replication.CountedAsByTlc(), "repl35_cfg_cap9"),
+    search(Replication35(avoids_last_replica_standing=False), "S3_35_LRS"),
+    search(replication.CountsTheRecordFetched(), "S4_35_hw_offbyone"),
+    search(replication.ElectsOutsideTheIsr(), "S5_35_leader_outside_isr"),
+)
 TRANSACTIONS: Final = (
     search(FirstDiary(clients=1), "txn01_cfg", converges=True),
     search(FirstDiary(), "txn01_2c", converges=True),
@@ -83,6 +98,6 @@ TRANSACTIONS: Final = (
     search(diary.FencesNobody(), "TB7_no_producer_fence"),
 )
 SEARCHES: Final[Mapping[str, Search]] = {
-    name: one for one in (*KIP848, *KRAFT, *PULL_RAFT, *TRANSACTIONS) for name in one.names
+    name: one for one in (*KIP848, *KRAFT, *PULL_RAFT, *REPLICATION, *TRANSACTIONS) for name in one.names
 }
 """By the name of TLC's run."""
