@@ -286,7 +286,8 @@ class Consumer:
     async def position(self, partition: Partition, timeout_ms: float | None = None) -> int:
         """The offset that is read next. Raises KafkaError, TooSlowError among others if that is not known in time."""
         with self._used(partition):
-            with trio.fail_after((timeout_ms or self.config.default_api_timeout_ms) / 1000):
+            limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+            with trio.fail_after(limit_ms / 1000):
                 while (found := self._positions.position(partition)) is None:
                     if self._failures:
                         raise self._failures.pop(next(iter(self._failures)))

@@ -82,6 +82,8 @@ class GroupMember:
         self._let_go_of: set[Partition] = set()
         """What it was told to let go since the member joined last."""
         self._knows_topics = isinstance(wanted, frozenset)
+        self._is_looking = False
+        """Whether a task asks for the topics of a pattern."""
         self._last_poll = trio.current_time()
 
     # --- within the application's calls --------------------------------------------------------------------------
@@ -90,12 +92,10 @@ class GroupMember:
         """Do for the group what has to be done while nothing else of the application runs. Raises KafkaError."""
         self._last_poll = trio.current_time()
         if not self._knows_topics:
-            try:
-                await self.look_at_topics()
-            except KafkaError as error:
-                if error.code not in PASSING:
-                    raise
-                return
+            if not self._is_looking:
+                self._is_looking = True
+                nursery.start_soon(self._look_first)
+            return
         await self._settle()
         if self.core.state in (State.FENCED, State.REFUSED):
             await self._end()
@@ -180,6 +180,17 @@ class GroupMember:
         self._knows_topics = isinstance(wanted, frozenset)
         if isinstance(wanted, frozenset):
             self.core.subscribe(wanted)
+
+    async def _look_first(self) -> None:
+        """Before it joins, see which topics a pattern matches: `poll` waits for that no longer than its own time."""
+        try:
+            await self.look_at_topics()
+        except KafkaError as error:
+            if error.code not in PASSING:
+                self._callbacks.failed(error)
+        finally:
+            self._is_looking = False
+            self._callbacks.news()
 
     async def look_at_topics(self) -> None:
         """See which topics there are that it wants, and, if it leads, how many partitions they have.

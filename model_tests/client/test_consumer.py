@@ -314,6 +314,18 @@ async def test_one_task_at_a_time_uses_a_consumer_and_any_task_wakes_it_up() -> 
 
 
 @simulated
+async def test_a_position_is_waited_for_in_the_time_that_is_given() -> None:
+    async with running() as (cluster, client), Consumer(client, ConsumerConfig()) as consumer:
+        await cluster.crash(0)
+        await consumer.assign([P])
+        for timeout_ms in (0, 300):
+            began = trio.current_time()
+            with pytest.raises(trio.TooSlowError):
+                await consumer.position(P, timeout_ms)
+            assert trio.current_time() - began == pytest.approx(timeout_ms / 1000)
+
+
+@simulated
 async def test_a_consumer_says_what_it_was_not_made_for() -> None:
     async with running() as (_, client), Consumer(client) as consumer:
         with pytest.raises(RuntimeError, match="there is nothing to read: subscribe, or assign"):

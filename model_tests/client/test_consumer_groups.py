@@ -276,6 +276,19 @@ async def test_a_poll_waits_for_a_cluster_that_nobody_reaches_and_raises_nothing
             assert share(one)
 
 
+@pytest.mark.parametrize("topics", [("t",), re.compile("t")])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@simulated
+async def test_a_poll_ends_in_its_time_where_nobody_is_reached(protocol: str, topics: Any) -> None:
+    async with running() as (cluster, client), Member(client, group_protocol=protocol) as one:
+        await cluster.crash(0)
+        await one.join(topics)
+        for timeout_ms in (0, 300, 20_000):
+            began = trio.current_time()
+            assert await one.poll(timeout_ms) == ()
+            assert trio.current_time() - began == pytest.approx(timeout_ms / 1000)
+
+
 @simulated
 async def test_members_find_the_next_coordinator_and_lose_nothing() -> None:
     """The broker that coordinates crashes while a third member joins; a member crashes with it."""
