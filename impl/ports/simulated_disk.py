@@ -404,6 +404,11 @@ class SimulatedDisk:
         """Let the next sync of a file under a path do nothing, and those after it, until a crash."""
         self._lost_syncs.append(_normal(under))
 
+    @property
+    def loses_next_sync(self) -> bool:
+        """Whether a sync that is to be lost is yet to come."""
+        return bool(self._lost_syncs)
+
     def flip_bit(self, path: str, position: int | None = None, bit: int = 0) -> int:
         """Let a bit of a file rot, at a position in bytes or somewhere; returns the position."""
         content = self._file(path).content

@@ -23,8 +23,9 @@ from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
 from tidegauge.model_tests.harness.simulation.group_options import draw_group
-from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
+from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import simulate
+from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
 
 SEED: Final = 5
 FORBIDDEN_SHARE: Final = 0.25
@@ -133,7 +134,7 @@ def simulation_parts(rounds: int) -> Iterator[Part]:
         yield _simulated(f"seed {seed}", draw(seed))
         yield _simulated(f"seed {seed} with many elections", with_many_elections(draw(seed)))
     for seed in range(TRANSACTIONAL_SEEDS * rounds):
-        yield _simulated(f"seed {seed} with transactions", transacting(draw(seed)))
+        yield _simulated(f"seed {seed} with transactions", draw_transacting(seed))
     for seed in range(SEEDS * rounds):
         yield _simulated_group(seed)
 

@@ -13,8 +13,9 @@ from tidegauge.impl.coordinators.transactions.metadata import TransactionStatus
 from tidegauge.impl.metadata.topic_names import TRANSACTION_STATE
 from tidegauge.impl.server.trace import coordination, events
 from tidegauge.impl.server.trace.tracer import TraceEvent
-from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw, transacting
+from tidegauge.model_tests.harness.simulation.options import Fault, Options
 from tidegauge.model_tests.harness.simulation.simulation import traced
+from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
 from tidegauge.model_tests.harness.validation.coordinators import ValidatedCoordinators, validate_coordinators
 
 OPTIONS = Options(
@@ -187,7 +188,7 @@ def test_a_decision_that_is_none_of_the_specification_is_found(wrong: Callable[[
 
 
 def test_what_a_value_of_version_0_does_not_say_a_coordinator_that_loads_it_does_not_know() -> None:
-    options = attrs.evolve(transacting(draw(1)), transaction_versions=(0,))
+    options = attrs.evolve(draw_transacting(1), transaction_versions=(0,))
     trace = traced(options)
     assert validate_coordinators(trace, max_epoch=options.max_epoch).holds
     said_all = [

@@ -222,6 +222,26 @@ async def test_a_repair_that_meets_more_damage_goes_on_to_that_and_behaves_as_sp
         assert found.actions["RepairLog"] == found.actions["MeetDamage"] == found.actions["RepairWhileRunning"] == 1
 
 
+@pytest.mark.parametrize(
+    ("fault", "cost"),
+    [
+        (Fault.POWER_CUT, "a sync that had lied cost records"),
+        (Fault.LOST_LOG, "a log was gone when its broker started"),
+    ],
+)
+def test_damage_that_waits_for_its_moment_costs_the_disk_something_and_the_cluster_nothing(
+    fault: Fault, cost: str
+) -> None:
+    options = attrs.evolve(options_of(1), faults={fault: 1}, duration=2.0)
+    ran = simulate(options)
+    assert ran.holds, ran.failures
+    assert check(ran.operations).valid
+    assert ran.declared_lost == 0
+    assert ran.faults.keys() == {fault.value}
+    assert ran.sometimes[cost] >= 2, f"in {ran.faults}"
+    assert not simulate(attrs.evolve(options, faults={Fault.SLOW_SYNC: 1})).sometimes[cost]
+
+
 def test_damage_that_is_ignored_is_found_by_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that cuts its log before the damage without a word, and registers as one that stopped cleanly."""
 

@@ -23,8 +23,8 @@ from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
 from tidegauge.model_tests.harness.simulation.group_options import draw_group
-from tidegauge.model_tests.harness.simulation.options import draw, transacting
 from tidegauge.model_tests.harness.simulation.simulation import simulate
+from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
 from tidegauge.model_tests.harness.validation.coordinated import ValidatedGroups, validate_group_coordinators
 from tidegauge.model_tests.harness.validation.incarnations import with_values
 from tidegauge.model_tests.harness.verification.campaigning import draw_group_with
@@ -70,7 +70,7 @@ def test_every_decision_of_a_run_is_a_step_of_the_specification() -> None:
 
 
 def test_offsets_in_transactions_are_followed_through_their_markers() -> None:
-    run = simulate(transacting(draw(IN_TRANSACTIONS)))
+    run = simulate(draw_transacting(IN_TRANSACTIONS))
     assert run.groups is not None
     assert run.groups.holds, run.groups
     assert {"CommitInTransaction", "Apply", "EndTransaction", "RespondToMarker", "Load"} <= set(
@@ -265,5 +265,5 @@ def test_a_coordinator_without_its_replica_goes_on_in_no_run_without_the_bug() -
 
 
 def test_a_marker_that_is_acknowledged_too_early_is_found_by_a_seed_of_the_campaign_with_transactions() -> None:
-    run = simulate(transacting(draw(2), "kafka_17507"))
+    run = simulate(draw_transacting(2, "kafka_17507"))
     assert "a marker is acknowledged that the coordinator does not know of" in str(run.failures)

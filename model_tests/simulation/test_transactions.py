@@ -17,9 +17,10 @@ from tidegauge.impl.storage.transaction_index import TransactionIndex
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind, Outcome
-from tidegauge.model_tests.harness.simulation.options import Losses, Options, draw, transacting
+from tidegauge.model_tests.harness.simulation.options import Losses, Options
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.simulation.sometimes_of_transactions import GOALS
+from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
 from tidegauge.model_tests.harness.verification.campaigning import SEEDS_TO_SEE, summed
 
 FAULTLESS = Options(
@@ -49,7 +50,7 @@ def holds(options: Options) -> Simulated:
 
 
 def test_the_seed_in_which_a_zombie_took_for_undone_what_had_got_no_response_holds() -> None:
-    run = holds(transacting(draw(1)))
+    run = holds(draw_transacting(1))
     assert run.reproduce == "tidegauge simulate --seed 1 --transactions"
     assert set(run.sometimes) == set(GOALS)
 
@@ -146,9 +147,9 @@ def test_an_index_without_the_aborted_transactions_is_seen_in_the_trace() -> Non
 
 def test_a_bug_is_switched_on_and_seen_in_the_trace() -> None:
     """Seed 5 shows it in a quarter of the time that seed 1 takes."""
-    options = transacting(draw(5), "kafka_6119")
+    options = draw_transacting(5, "kafka_6119")
     run = simulate(options)
-    assert attrs.evolve(options, bug=None) == transacting(draw(5))
+    assert attrs.evolve(options, bug=None) == draw_transacting(5)
     assert any(failure.startswith("coordinators: decision") for failure in run.failures), run.failures
     assert run.reproduce == "tidegauge simulate --seed 5 --transactions --bug kafka_6119"
 
@@ -179,10 +180,10 @@ def test_producer_state_that_a_marker_does_not_move_is_seen_in_the_trace() -> No
 )
 def test_a_campaign_holds_where_the_log_of_transactions_says_less(levels: tuple[int, ...], seed: int) -> None:
     """Level 0 of `transaction.version` writes values of version 0: one producer id, and no version of the client."""
-    holds(attrs.evolve(transacting(draw(seed)), transaction_versions=levels))
+    holds(attrs.evolve(draw_transacting(seed), transaction_versions=levels))
 
 
 @pytest.mark.deep
 def test_a_campaign_holds_and_reaches_every_goal() -> None:
-    runs = [holds(transacting(draw(seed))) for seed in range(100, 100 + 5 * SEEDS_TO_SEE)]
+    runs = [holds(draw_transacting(seed)) for seed in range(100, 100 + 5 * SEEDS_TO_SEE)]
     assert all(summed(run.sometimes for run in runs).values())

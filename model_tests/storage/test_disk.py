@@ -323,9 +323,11 @@ def test_a_lost_sync_says_nothing() -> None:
     for directory in ("", "logs"):
         disk.sync_directory(directory)
     disk.lose_next_sync(under="/logs")
-    for file in files:
+    for file in reversed(files):
+        assert disk.loses_next_sync
         file.append(b"data")
         file.sync()
+    assert not disk.loses_next_sync
     assert crashed(disk, tails=CrashOutcome.LOST).files() == {"file": b"data", "logs/file": b""}
 
 

@@ -12,14 +12,14 @@ from tidegauge.impl.coordinators.transactions.metadata import TopicPartition
 from tidegauge.linearizability.check import check
 from tidegauge.model_tests.bugs.transactions import TRANSACTION_BUGS
 from tidegauge.model_tests.harness.cores.transaction_roles import TransactionRoles
-from tidegauge.model_tests.harness.simulation.options import draw, transacting
 from tidegauge.model_tests.harness.simulation.simulation import simulate
+from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
 from tidegauge.model_tests.zoo.transaction_campaigns import FOUND_WITHIN, NOT_FOUND
 
 
 def shows(bug: str, seed: int) -> bool:
     """Whether a run with the bug fails."""
-    run = simulate(transacting(draw(seed), bug))
+    run = simulate(draw_transacting(seed, bug))
     return not run.holds or bool(check(run.operations).anomalies)
 
 
@@ -37,7 +37,7 @@ class CompletesNothing(TransactionCoordinator):
 
 
 def test_a_coordinator_of_another_class_takes_part_in_a_campaign() -> None:
-    run = simulate(transacting(draw(1)), validated=False, roles=TransactionRoles(coordinator=CompletesNothing))
+    run = simulate(draw_transacting(1), validated=False, roles=TransactionRoles(coordinator=CompletesNothing))
     assert not run.holds
 
 

@@ -106,11 +106,15 @@ class BadDisk:
 
     def allows(self) -> bool:
         """Whether the disk may damage now; if so it is suspect from now on."""
-        if not all(self._good_copies()):
+        if not self.copies_are_good():
             self.counted[SPARED] += 1
             return False
         self._suspect = True
         return True
+
+    def copies_are_good(self) -> bool:
+        """Whether each partition of the broker has a good copy elsewhere."""
+        return all(self._good_copies())
 
     def has_given_up(self, broker: int) -> bool:
         """Whether a replica of the broker is offline until its next start, as far as the controller knows or not."""
@@ -156,7 +160,7 @@ class BadDisk:
 
     def damage(self) -> None:
         """Rot, a lost sector or a torn one in some segment, or a partition's log removed, while the broker is down."""
-        if self._rng.random() < 0.25 and self._remove_log():
+        if self._rng.random() < 0.25 and self.remove_log():
             return
         logs = self._logs()
         if not logs:
@@ -210,6 +214,19 @@ class BadDisk:
             self.medium.lose_next_sync(self._rng.choice(logs))
             self.lies = True
 
+    def lie_of_unsynced(self) -> None:
+        """The next sync of one of the logs that have something to sync does nothing, and says that it is done."""
+        self.medium.lose_next_sync(self._rng.choice(self.unsynced_logs()))
+        self.lies = True
+
+    def unsynced_logs(self) -> list[str]:
+        """The segments whose next sync has something to save."""
+        return [path for path in self._logs() if self.medium.unsynced(path)]
+
+    def has_lied(self) -> bool:
+        """Whether a sync has said that it is done, and was lost, since the machine last crashed."""
+        return self.lies and not self.medium.loses_next_sync
+
     def hide_rot(self) -> None:
         """Undo the rot for a moment, in which a trace tells what the process has left on the disk."""
         if self._rotten is not None and self._byte() == self._was:
@@ -246,21 +263,27 @@ class BadDisk:
             position = (position + 1) % len(content)
         self.medium.flip_bit(path, position, bit)
 
-    def _remove_log(self) -> bool:
-        """The directory of a partition that had records; False if there is none."""
+    def remove_log(self) -> bool:
+        """Remove the directory of a partition that had records; False if there is none."""
+        disk = self.cluster.host.disk(broker_name(DAMAGED))
+        for root, removable in self.flushed_logs():
+            remove_directory(disk, self._rng.choice(removable))
+            disk.sync_directory(root)
+            return True
+        return False
+
+    def flushed_logs(self) -> Iterator[tuple[str, list[str]]]:
+        """Log directories with those of partitions that have records up to a recovery point, if there are some."""
         disk = self.cluster.host.disk(broker_name(DAMAGED))
         for root in self.cluster.broker(DAMAGED).replicas.directories.paths:
             points = checkpoints.read_offsets(disk, root, checkpoints.RECOVERY_POINT_CHECKPOINT)
-            removable = [
+            found = [
                 path
                 for (topic, partition), point in sorted(points.items())
                 if topic == TOPIC and point and disk.exists(path := f"{root}/{topic}-{partition}")
             ]
-            if removable:
-                remove_directory(disk, self._rng.choice(removable))
-                disk.sync_directory(root)
-                return True
-        return False
+            if found:
+                yield root, found
 
 
 def medium(cluster: Cluster, broker: int) -> SimulatedDisk:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from random import Random
 
@@ -30,6 +30,8 @@ from tidegauge.model_tests.harness.simulation.options import DAMAGED, Fault, Opt
 from tidegauge.model_tests.harness.simulation.recreation import Recreation, partitions_of
 
 AN_HOUR_MS = 3_600_000
+LOOKS = 40
+"""How often a fault that waits for its moment looks for it."""
 MOMENTS_SHARE = 0.6
 """Of the faults of a dense run, those that wait for a moment at which something is under way."""
 
@@ -60,6 +62,8 @@ class Injector:
         self.disk = BadDisk(cluster, options, self._rng, self._busy, self._cut)
         self.losses = LossBudget(cluster, options)
         self._controller = trio.Lock()
+        self._awaited: set[Fault] = set()
+        """Faults that wait for their moment."""
         self._moments = Moments(cluster, options)
         self._severed: list[Callable[[], None]] = []
         """What cuts links now."""
@@ -82,6 +86,8 @@ class Injector:
             Fault.ROT: self.rot,
             Fault.MET_ROT: self.meet_rot,
             Fault.LYING_SYNC: self.lie,
+            Fault.POWER_CUT: self.cut_power,
+            Fault.LOST_LOG: self.remove_log,
             Fault.SLOW_SYNC: self.delay_syncs,
         }
         self.recreation = Recreation(cluster, options, self._rng)
@@ -219,6 +225,57 @@ class Injector:
     async def lie(self) -> None:
         """A sync of broker 0 says that it is done and is not, and a while later its machine dies."""
         await self._restart_after(Fault.LYING_SYNC, self.disk.lie, self._rng.choice((None, True)))
+
+    async def cut_power(self) -> None:
+        """A sync of broker 0 says that it is done and is not, and as soon as it has said so its machine dies.
+
+        So others have what is then lost.
+        """
+        async with self._alone_with_damaged(Fault.POWER_CUT, self.disk.unsynced_logs) as is_there:
+            if is_there:
+                self.disk.lie_of_unsynced()
+                await self._comes(lambda: self.disk.has_lied() and self.disk.copies_are_good())
+                with trio.CancelScope(shield=True):
+                    await self._end_of_damaged(lose=True)
+                    await self.cluster.restart(DAMAGED)
+
+    async def remove_log(self) -> None:
+        """Broker 0 goes, and with it one of its logs, which had records on stable storage."""
+        async with self._alone_with_damaged(Fault.LOST_LOG, lambda: any(self.disk.flushed_logs())) as is_there:
+            if is_there:
+                with trio.CancelScope(shield=True):
+                    await self._end_of_damaged(lose=False)
+                    if self.disk.allows():
+                        self.disk.remove_log()
+                    await self.cluster.restart(DAMAGED)
+
+    @asynccontextmanager
+    async def _alone_with_damaged(self, fault: Fault, condition: Callable[[], object]) -> AsyncIterator[bool]:
+        """Broker 0 in nobody else's hands, at a moment at which it may be damaged; False if none comes."""
+        if fault in self._awaited:
+            yield False
+            return
+        self._awaited.add(fault)
+        is_there = await self._comes(lambda: self._is_free() and self.disk.copies_are_good() and condition())
+        self._awaited.discard(fault)
+        if is_there and self.disk.allows():
+            self._note(fault)
+            self._busy.add(DAMAGED)
+            yield True
+            self._busy.discard(DAMAGED)
+        else:
+            yield False
+
+    def _is_free(self) -> bool:
+        return DAMAGED not in self._busy and self.cluster.is_alive(DAMAGED)
+
+    async def _comes(self, condition: Callable[[], object]) -> bool:
+        """Wait for a moment, for as long as the longest outage."""
+        for _ in range(LOOKS):
+            if condition():
+                return True
+            await trio.sleep(max(self.options.outages) / LOOKS)
+        return False
 
     async def _restart_after(self, fault: Fault, act: Callable[[], None], lose: bool | None) -> None:
         if DAMAGED in self._busy or not self.disk.allows():

@@ -8,8 +8,9 @@ from typing import Final
 
 import attrs
 
-from tidegauge.model_tests.harness.simulation.options import Fault, Losses, Options, sparse, transacting
+from tidegauge.model_tests.harness.simulation.options import Fault, Losses, Options, sparse
 from tidegauge.model_tests.harness.simulation.processors import with_time_for_transactions
+from tidegauge.model_tests.harness.simulation.transacting_options import transacting
 
 INTERVAL_SHARE: Final = 0.35
 INTERVALS_MS: Final = (200, 1_000)

@@ -43,6 +43,8 @@ class Fault(Enum):
     ROT = "bit rot"
     MET_ROT = "bit rot that is met"
     LYING_SYNC = "lying sync"
+    POWER_CUT = "lying sync and power cut"
+    LOST_LOG = "removed log"
     SLOW_SYNC = "delayed syncs"
     UNREGISTERING = "unregistered broker"
     RECREATION = "topic deleted and created again"
@@ -58,9 +60,6 @@ class Losses(Enum):
     ANY = "any"
 
 
-LOSSES = (Losses.NONE, Losses.NONE, Losses.SPARED, Losses.SPARED, Losses.SPARED, Losses.SPARED, Losses.ANY)
-"""Of runs with transactions, by how often they are so."""
-
 OFTEN = (0, 0, 1, 1, 3)
 """Weights of a fault; two runs in five are without it."""
 
@@ -73,9 +72,18 @@ OPERATED = (Fault.UNREGISTERING, Fault.RECREATION)
 """What operators do by which a cluster may lose what it was given to keep."""
 DAMAGED = 0
 """The broker whose disk damages what it has, if one does."""
-DAMAGES: tuple[Fault, ...] = (Fault.DAMAGE, Fault.ROT, Fault.LYING_SYNC, Fault.MET_ROT)
+DRAWN_DAMAGES: tuple[Fault, ...] = (Fault.DAMAGE, Fault.ROT, Fault.LYING_SYNC, Fault.MET_ROT)
+DAMAGES: tuple[Fault, ...] = (*DRAWN_DAMAGES, Fault.POWER_CUT, Fault.LOST_LOG)
 """What that disk does. A run that has it elects nobody uncleanly and has two good copies of what is committed."""
-OF_DAMAGE: tuple[Fault, ...] = (*DAMAGES, Fault.SLOW_SYNC)
+OF_DAMAGE: tuple[Fault, ...] = (*DRAWN_DAMAGES, Fault.SLOW_SYNC)
+SINGLED_OUT: tuple[Fault, ...] = (*3 * (Fault.POWER_CUT,), *2 * (Fault.LOST_LOG,), Fault.MET_ROT)
+"""What that disk does, and nothing else, in some runs of a campaign: in others it seldom has room for these."""
+SINGLED_OUT_SHARE = 0.24
+SINGLED_OUT_WEIGHT = 24
+"""As much as half of all faults."""
+CUTS: tuple[Fault, ...] = (Fault.ISOLATE, Fault.ONE_WAY, Fault.SPLIT)
+WRAPPING_SHARE = 0.2
+"""Of the runs with idempotent producers: sequences wrap, which takes an epoch that lasts."""
 SELDOM = (0, 0, 0, 1)
 """Weights of a disk's faults, each of which costs a broker that has no other disk."""
 
@@ -308,8 +316,12 @@ run."""
 
 
 def draw(seed: int, *, bug: str | None = None) -> Options:
-    """The options of a seed of a campaign: those of `sparse`, with ten times the faults in the same work."""
-    return dense(sparse(seed, bug=bug))
+    """The options of a seed of a campaign: those of `sparse`, with ten times the faults in the same work.
+
+    Without a bug some runs have fewer faults, so that what is rare has room.
+    """
+    options = dense(sparse(seed, bug=bug))
+    return options if bug is not None else with_wrapping_sequences(with_one_damage(options))
 
 
 def dense(options: Options) -> Options:
@@ -338,7 +350,7 @@ def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) 
     weights = {
         fault: rng.choice(OFTEN)
         for fault in Fault
-        if fault not in (*DISK_FAULTS, *CHANGES, *OF_DAMAGE, *OPERATED, Fault.FAILED_FLUSH)
+        if fault not in (*DISK_FAULTS, *CHANGES, *DAMAGES, *OF_DAMAGE, *OPERATED, Fault.FAILED_FLUSH)
     }
     shape = Random(f"options/{seed}/shape")
     of_disks = Random(f"options/{seed}/disks")
@@ -419,9 +431,7 @@ def with_failing_flushes(options: Options) -> Options:
 
 def without_operated(options: Options) -> Options:
     """The same without what operators do by which a cluster may lose what it was given to keep."""
-    return attrs.evolve(
-        options, faults={fault: weight for fault, weight in options.faults.items() if fault not in OPERATED}
-    )
+    return without(options, *OPERATED)
 
 
 def without_idempotent_producers(options: Options) -> Options:
@@ -464,6 +474,53 @@ def with_damage(options: Options, damages: Mapping[Fault, int]) -> Options:
     return attrs.evolve(options, faults={**options.faults, **damages}, flush_interval_ms=flush_interval_ms)
 
 
+def with_one_damage(options: Options) -> Options:
+    """The same, in some runs, with a disk that does one thing to its logs and has every partition.
+
+    A disk damages only what others have. So no other disk fails, and nothing cuts those others off.
+    """
+    rng = Random(f"options/{options.seed}/one damage/54344")  # leaves the seeds alone that tests name
+    if rng.random() > SINGLED_OUT_SHARE:
+        return options
+    options = without(options, *DRAWN_DAMAGES, *DISK_FAULTS, *CUTS, *OPERATED, Fault.UNCLEAN)
+    return attrs.evolve(
+        options,
+        brokers=3,
+        replication_factor=3,
+        min_insync_replicas=2,
+        unclean_leader_election=False,
+        changes_unclean=False,
+        flush_interval_ms=50,
+        faults={**options.faults, rng.choice(SINGLED_OUT): SINGLED_OUT_WEIGHT},
+    )
+
+
+def with_wrapping_sequences(options: Options) -> Options:
+    """The same, in some of the runs with idempotent producers, with an epoch that lasts until sequences wrap."""
+    rng = Random(f"options/{options.seed}/wrapping/3438")  # the same
+    if not options.idempotent or rng.random() > WRAPPING_SHARE:
+        return options
+    return attrs.evolve(
+        without(options, *DISK_FAULTS, *CUTS, Fault.UNREGISTERING),
+        partitions=1,
+        producers=3,
+        idempotent=3,
+        sequences=FEW_SEQUENCES,
+        in_flight=5,
+        producer_expiration_ms=None,
+        duration=1.75,
+        pause_between_operations=0.02,
+        delay_ms=min(options.delay_ms, 2.0),
+        fault_interval=3 * options.fault_interval,
+    )
+
+
+def without(options: Options, *left_out: Fault) -> Options:
+    """The same without these faults."""
+    faults = {fault: weight for fault, weight in options.faults.items() if fault not in left_out}
+    return attrs.evolve(options, faults=faults)
+
+
 def plain(options: Options) -> Options:
     """The same on three brokers with every replica on one disk each, and without changes: replication gets the room."""
     faults = {fault: weight for fault, weight in options.faults.items() if fault not in (*DISK_FAULTS, *CHANGES)}
@@ -477,62 +534,6 @@ def plain(options: Options) -> Options:
         faults=faults,
     )
     return without_idempotent_producers(options)
-
-
-NO_PART_OF_TRANSACTIONS: tuple[Fault, ...] = (
-    *(Fault.UNCLEAN, Fault.DELETION, Fault.SETTINGS),
-    *(*OPERATED, *DAMAGES, *DISK_FAULTS, Fault.FAILED_FLUSH),
-)
-"""Faults by which records may be lost or deleted: then a history of transactions claims nothing."""
-
-
-VERSIONS = ((2,), (2,), (1,), (1, 2), (2, 1, 2))
-"""The levels of `transaction.version`: clients speak another protocol below 2, and follow between two transactions.
-"""
-WITHOUT_VERSIONS = ((0,), (0, 2), (2, 0, 2), (1, 0))
-"""The same where the log has no room for the version of a transaction: version 2 is loaded as version 1."""
-WITHOUT_VERSIONS_SHARE = 1 / 6
-FEW_EPOCHS = 6
-"""Of a transactional producer, in every other run."""
-
-
-def transacting(options: Options, bug: str | None = None) -> Options:
-    """The same with transactions and one plain producer; no operator or disk takes what is committed.
-
-    Where crashes take whatever was not synced, brokers that die one after the other may lose what was committed, and
-    then the history claims nothing: few runs are so. With a bug a run is the same but for that.
-    """
-    rng = Random(f"options/{options.seed}/transactions")
-    faults = {fault: weight for fault, weight in options.faults.items() if fault not in NO_PART_OF_TRANSACTIONS}
-    return attrs.evolve(
-        without_idempotent_producers(options),
-        transactions=rng.choice((1, 2, 3)),
-        transaction_timeout_ms=500 if options.dense else 1_500,
-        partitions=rng.choice((2, 3)),
-        replication_factor=3,
-        min_insync_replicas=2,
-        unclean_leader_election=False,
-        changes_unclean=False,
-        retention_bytes=None,
-        flush_messages=None,
-        segment_ms=rng.choice((None, SEGMENT_MS)),
-        producers=1,
-        consumers=0,
-        readers=0,
-        acks=(-1,),
-        duration=2 * options.duration,
-        faults=faults,
-        transaction_versions=_levels(options.seed),
-        max_epoch=Random(f"options/{options.seed}/epochs").choice((MAX_EPOCH, FEW_EPOCHS)),
-        losses=Random(f"options/{options.seed}/losses").choice(LOSSES),
-        bug=bug,
-    )
-
-
-def _levels(seed: int) -> tuple[int, ...]:
-    old = Random(f"options/{seed}/level 0")
-    levels = WITHOUT_VERSIONS if old.random() < WITHOUT_VERSIONS_SHARE else VERSIONS
-    return Random(f"options/{seed}/versions").choice(levels)
 
 
 def resting(options: Options) -> Options:

@@ -17,8 +17,9 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
 from tidegauge.model_tests.harness.simulation.group_campaign import simulate_group
 from tidegauge.model_tests.harness.simulation.group_options import GroupOptions, draw_group
-from tidegauge.model_tests.harness.simulation.options import Options, draw, transacting, with_many_elections
+from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
+from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
 from tidegauge.model_tests.harness.verification.breeding import GENERATION, Corpus
 from tidegauge.model_tests.harness.verification.pool import Task, run
 
@@ -251,7 +252,7 @@ def drawn(seed: int, bug: str | None, clients: Clients) -> Options:
     """The options of a seed's cluster."""
     if clients in OF_GROUPS:
         return draw_group_with(seed, bug, clients).cluster
-    return draw(seed, bug=bug) if clients is Clients.PLAIN else transacting(draw(seed), bug)
+    return draw(seed, bug=bug) if clients is Clients.PLAIN else draw_transacting(seed, bug)
 
 
 def draw_group_with(seed: int, bug: str | None, clients: Clients = Clients.GROUPS) -> GroupOptions:
