@@ -15,7 +15,12 @@ from tidegauge.model_tests.spec.administration import rule_mutants as administra
 from tidegauge.model_tests.spec.administration import test_administration
 from tidegauge.model_tests.spec.authentication import test_authentication
 from tidegauge.model_tests.spec.compaction import test_compaction, test_transactional
-from tidegauge.model_tests.spec.groups import consumer_mutants, loading_mutants, migration_mutants
+from tidegauge.model_tests.spec.groups import (
+    consumer_mutants,
+    loading_mutants,
+    migration_mutants,
+    test_consumer_mutants,
+)
 from tidegauge.model_tests.spec.groups import rule_mutants as group_mutants
 from tidegauge.model_tests.spec.idempotence import test_idempotence
 from tidegauge.model_tests.spec.lag import test_lag
@@ -109,6 +114,11 @@ ONE_EACH: Final[Mapping[str, Mapping[str, Callable[..., object]]]] = {
             test_workers.test_records_of_a_worker_that_hangs_are_processed_by_another_one
         ),
     },
+    "consumer-groups": {
+        "the group comes to one epoch, in which each process has its part": (
+            test_consumer_mutants.test_a_group_never_comes_to_one_epoch_without_what_leads_to_it
+        ),
+    },
     "replication": {
         "NoCommittedRecordLost": (
             test_rule_mutants.test_an_acknowledged_record_is_missed_where_a_crashed_process_is_trusted
@@ -118,7 +128,7 @@ ONE_EACH: Final[Mapping[str, Mapping[str, Callable[..., object]]]] = {
 """Tests of one property, by what it is."""
 TABLES: Final[Mapping[str, set[str]]] = {
     "replication": {mutant.violates for mutant in replication_mutants.MUTANTS}
-    | {goal for _, goal in test_convergence.WRONG},
+    | {goal for _, goal in (*test_convergence.WRONG, *test_convergence.NEVER_COMES)},
     "transactions": {mutant.violates for mutant in transaction_mutants.MUTANTS},
     "classic-groups": {name for one in group_mutants.MUTANTS for name in (one.violates, *one.also)},
     "group-migration": {name for one in migration_mutants.MUTANTS for name in (one.violates, *one.also)},

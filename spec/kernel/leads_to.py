@@ -192,8 +192,11 @@ def responses(
     states: Sequence[S],
     trace: Callable[[int], Trace[S]],
     renamings: Sequence[tuple[int, ...]] = (),
+    names: Iterable[str] | None = None,
 ) -> Responses[S]:
     """Check what the machine owes; `states` are all that are reachable, and `trace` gives the way to one by its number.
+
+    Where it is known that only `names` of it may be owed for ever, these are checked.
 
     With symmetry a state stands for its orbit, by all `renamings`; from there on no two states are taken for one.
     """
@@ -201,15 +204,21 @@ def responses(
     def starts(name: str) -> dict[int, S]:
         return {number: states[number] for number in owed_in(machine, name, enumerate(states), renamings)}
 
-    return responded(machine, starts, trace)
+    return responded(machine, machine.leads_to if names is None else names, starts, trace)
 
 
 def responded(
-    machine: Machine[S], starts: Callable[[str], Mapping[int, S]], trace: Callable[[int], Trace[S]]
+    machine: Machine[S],
+    names: Iterable[str],
+    starts: Callable[[str], Mapping[int, S]],
+    trace: Callable[[int], Trace[S]],
 ) -> Responses[S]:
-    """What becomes of what is owed; `starts` gives the states in which it is, by their numbers, in order."""
+    """What becomes of what is owed, of which only `names` may be so for ever.
+
+    `starts` gives the states in which it is owed, by their numbers, in order.
+    """
     lassos = []
-    for name in machine.leads_to:
+    for name in names:
         begins = starts(name)
         found = Waiting(machine, name).lasso([*begins.values()], _ways(trace, [*begins]))
         if found is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import attrs
 
@@ -35,6 +35,15 @@ class LeadsTo(Generic[S]):
 
     when: Invariant[S]
     then: Invariant[S]
+
+    @classmethod
+    def again(cls, then: Invariant[S]) -> Self:
+        """`then` comes again and again (`[]<>then` in TLA+): in every state it holds, or comes later."""
+        return cls(_always, then)
+
+
+def _always(state: object) -> bool:
+    return True
 
 
 MOST_PROCESSES = 16

@@ -14,9 +14,11 @@ from typing import TypeVar
 from tidegauge.spec.kernel.components import Edges
 from tidegauge.spec.kernel.convergence import Convergence, convergence
 from tidegauge.spec.kernel.exploration import Engine
+from tidegauge.spec.kernel.leads_to import Responses, responses
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
+from tidegauge.spec.kernel.steps import Steps
 from tidegauge.spec.kernel.symmetry import Orbits
 from tidegauge.spec.kernel.traces import Step
 
@@ -43,6 +45,8 @@ class PlainSearch(Search[S]):
         self.orbits = Orbits(machine) if symmetry else None
         self.renamings = self.orbits.renamings if self.orbits else ()
         self.edges = Edges() if converges and machine.converges else None
+        follows = converges and machine.leads_to and not symmetry
+        self.steps: Steps[S] | None = Steps() if follows else None
         self._states: list[S] = []
         self.parents = array("q")
         self.known: dict[object, int] = {}
@@ -73,6 +77,7 @@ class PlainSearch(Search[S]):
         successors, states, counts, is_fair = self.machine.successors, self._states, self.counts, self.machine.is_fair
         known, number, edges = self.known, self.number if self.orbits else None, self.edges
         step_invariants, next_number, out_degrees = self.step_invariants, len(self._states), self.out_degrees
+        followed = self.steps
         for index in range(start, end):
             if not index % INTERVAL:
                 self.pause(index)
@@ -88,8 +93,12 @@ class PlainSearch(Search[S]):
                     if not holds(state, action, after):
                         self.step_violated(name, index, Step(action, after))
                 target = known.setdefault(after, next_number) if number is None else number(after)
-                if edges is not None and is_fair(state, action, after):
-                    edges.add(target)
+                if edges is not None or followed is not None:
+                    fair = is_fair(state, action, after)
+                    if fair and edges is not None:
+                        edges.add(target)
+                    if followed is not None:
+                        followed.add(action, target, fair)
                 if target == next_number:
                     tally.found += 1
                     self.arrive(after, index)
@@ -97,6 +106,8 @@ class PlainSearch(Search[S]):
             out_degrees[steps] += 1
             if edges is not None:
                 edges.close()
+            if followed is not None:
+                followed.close()
 
     def number(self, state: S) -> int:
         """The number of `state`, or of its orbit: that of the next one if it is met for the first time."""
@@ -129,3 +140,9 @@ class PlainSearch(Search[S]):
         if self.edges is None or self.found:
             return None
         return convergence(self.machine, self.edges.bottom_components(), self._states, self.trace, self.renamings)
+
+    def responses(self) -> Responses[S]:
+        if self.steps is None:
+            return super().responses()
+        names = self.steps.left_open(self.machine.leads_to, self._states)
+        return responses(self.machine, self._states, self.trace, names=names)

@@ -11,10 +11,24 @@ the session of a broker that is down expires.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.machine import Invariant, LeadsTo
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import State
+
+LEADS: Final = "a live candidate leads"
+REJOINS: Final = "a follower that has caught up is in sync"
+TOLD: Final = "the high watermark is the log's end, and told"
+SETTLED: Final = "a proposal is settled"
+
+_AGAIN: Final[Mapping[str, str]] = {
+    "an offline partition gets a live candidate for its leader": LEADS,
+    "a follower that has caught up gets into the ISR": REJOINS,
+    "the high watermark gets to the log's end, and is told": TOLD,
+    "a proposal gets its response, and is settled": SETTLED,
+}
+"""Of what is owed the goal that comes."""
 
 
 def living(machine: ReplicationRules, state: State) -> list[int]:
@@ -88,11 +102,16 @@ def converging(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return not any(replica.pending_isr for replica in state.replicas if replica.running)
 
     return {
-        "a live candidate leads": live_candidate_leads,
+        LEADS: live_candidate_leads,
         "a live broker is registered and not fenced": live_broker_counts,
         "a live broker has the metadata": metadata_are_known,
         "a live follower catches up": live_follower_catches_up,
-        "a follower that has caught up is in sync": caught_up_follower_is_in_sync,
-        "the high watermark is the log's end, and told": high_watermark_is_the_end,
-        "a proposal is settled": proposal_is_settled,
+        REJOINS: caught_up_follower_is_in_sync,
+        TOLD: high_watermark_is_the_end,
+        SETTLED: proposal_is_settled,
     }
+
+
+def owed(goals: Mapping[str, Invariant[State]]) -> Mapping[str, LeadsTo[State]]:
+    """What comes again and again by weak fairness alone, though clients append and operators ask for what they like."""
+    return {words: LeadsTo.again(goals[goal]) for words, goal in _AGAIN.items()}

@@ -12,7 +12,7 @@ from typing import ClassVar
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 from tidegauge.spec.kernel.parts import Parts
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
@@ -67,6 +67,10 @@ class ReplicationExtension(Extension):
 
     def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         """What holds for good in the end. A name that the base or an earlier extension gives is replaced."""
+        return {}
+
+    def leads_to(self, machine: ReplicationRules) -> Mapping[str, LeadsTo[State]]:
+        """What comes whenever it is owed, though clients never rest."""
         return {}
 
     def explain(self, state: State) -> Mapping[str, object]:

@@ -40,6 +40,7 @@ from tidegauge.spec.kernel.extension import check_extensions, wrap_rules
 from tidegauge.spec.kernel.machine import (
     Action,
     Invariant,
+    LeadsTo,
     Machine,
     StepInvariant,
     check_processes,
@@ -49,7 +50,7 @@ from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
-from tidegauge.spec.replication.convergence import converging
+from tidegauge.spec.replication.convergence import converging, owed
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
@@ -177,6 +178,10 @@ class Replication(ReplicationRules):
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
         return {**converging(self), **_merged(one.converges(self) for one in self.extensions)}
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[State]]:
+        return {**owed(self.converges), **_merged(one.leads_to(self) for one in self.extensions)}
 
     def is_fair(self, before: State, action: Action, after: State) -> bool:
         return super().is_fair(before, action, after) and not (

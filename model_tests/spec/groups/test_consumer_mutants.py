@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tidegauge.model_tests.spec.groups.consumer_mutants import MUTANTS, RuleMutant
+from tidegauge.model_tests.spec.groups.consumer_mutants import MUTANTS, STABLE, RuleMutant
 from tidegauge.spec.groups.consumer.coordinator_rules import CoordinatorRules
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
@@ -52,6 +52,13 @@ def test_a_wrong_rule_violates_what_the_right_one_is_for(mutant: RuleMutant) -> 
     else:
         assert found.convergence is not None
         assert mutant.violates in {lasso.goal for lasso in found.convergence.lassos}
+
+
+@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one.violates == STABLE], ids=lambda mutant: mutant.name)
+def test_a_group_never_comes_to_one_epoch_without_what_leads_to_it(mutant: RuleMutant) -> None:
+    found = explore(mutant.machine, converges=True)
+    assert found.responses is not None
+    assert found.responses.names == tuple(lasso.goal for lasso in found.responses.lassos)
 
 
 @pytest.mark.parametrize("mutant", [one for one in MUTANTS if one.also], ids=lambda mutant: mutant.name)

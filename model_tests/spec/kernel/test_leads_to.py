@@ -16,7 +16,8 @@ from tidegauge.spec.kernel.lasso import Lasso
 from tidegauge.spec.kernel.leads_to import Waiting
 from tidegauge.spec.kernel.liveness import Failures, minimise_lasso
 from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, Machine
-from tidegauge.spec.kernel.progress import Cut, Limits, Stop
+from tidegauge.spec.kernel.plain import PlainSearch
+from tidegauge.spec.kernel.progress import UNLIMITED, Cut, Limits, Stop
 from tidegauge.spec.kernel.symmetry import AsymmetryError
 from tidegauge.spec.kernel.traces import Trace, replay
 
@@ -350,6 +351,49 @@ def test_random_graphs_are_judged_as_the_definition_has_it() -> None:
             check_lasso(machine, at_end)
     assert failed > 200
     assert turned > 100
+
+
+@attrs.frozen
+class OwesTwo(Graph):
+    """The same with another name beside it, which is asked in the same breath at first."""
+
+    also_owed: frozenset[int] = frozenset()
+    also_come: frozenset[int] = frozenset()
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[int]]:
+        return {**super().leads_to, "so does that": LeadsTo(self.also_owed.__contains__, self.also_come.__contains__)}
+
+
+def test_of_two_names_each_is_judged_by_itself() -> None:
+    told = set()
+    for seed in range(600):
+        one = drawn(seed)
+        rng = Random(f"also {seed}")
+        owed, come = (frozenset(n for n in range(len(one.steps)) if rng.random() < share) for share in (0.5, 0.6))
+        other = attrs.evolve(one, owed=owed, come=come)
+        found = explore(OwesTwo(one.steps, one.owed, one.come, one.fair, owed, come), converges=True).responses
+        assert found is not None
+        failed = tuple(lasso.goal for lasso in found.lassos)
+        by_definition = {"it comes": fails_by_definition(one), "so does that": fails_by_definition(other)}
+        assert failed == tuple(name for name, fails in by_definition.items() if fails), f"seed {seed}"
+        told.add(failed)
+    assert len(told) == 4
+
+
+def test_what_always_comes_again_is_not_asked_of_the_machine_once_more() -> None:
+    """Of what is owed in every state, the steps of the search alone say whether it may be owed for ever."""
+    open_ = 0
+    for seed in range(600):
+        graph = drawn(seed)
+        everywhere = attrs.evolve(graph, owed=frozenset(range(len(graph.steps))))
+        search = PlainSearch(everywhere, UNLIMITED, Stop.FIRST, None, None, converges=True)
+        search.run()
+        assert search.steps is not None
+        names = search.steps.left_open(everywhere.leads_to, search.states)
+        assert bool(names) is fails_by_definition(everywhere), f"seed {seed}"
+        open_ += bool(names)
+    assert 100 < open_ < 500
 
 
 @attrs.frozen

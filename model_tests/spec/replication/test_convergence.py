@@ -326,6 +326,19 @@ WRONG: tuple[tuple[Replication, str], ...] = (
     ),
 )
 
+OWED: dict[str, str] = {
+    LEADS: "an offline partition gets a live candidate for its leader",
+    REJOINS: "a follower that has caught up gets into the ISR",
+    TOLD: "the high watermark gets to the log's end, and is told",
+    SETTLED: "a proposal gets its response, and is settled",
+    "a reassignment to live replicas ends": "a reassignment that is under way comes to its end",
+    "a controlled shutdown ends": "a broker that is to shut down comes to stop",
+}
+"""What comes again and again though clients never rest, by the goal that comes."""
+NEVER_COMES: tuple[tuple[Replication, str], ...] = tuple(
+    (machine, OWED[goal]) for machine, goal in WRONG if goal in OWED
+)
+
 
 def named(machine: Replication) -> str:
     own = [kind.__name__ for kind in machine.kinds if kind.__module__ == __name__]
@@ -342,6 +355,21 @@ def test_a_goal_fails_where_the_rule_that_leads_to_it_is_missing(machine: Replic
     again = replay(machine, lassos[goal].trace.actions)
     assert not again.skipped
     assert again.trace.last == lassos[goal].stem.last
+
+
+@pytest.mark.parametrize(("machine", "owed"), NEVER_COMES, ids=[f"{named(one)}-{owed}" for one, owed in NEVER_COMES])
+def test_what_is_owed_never_comes_where_the_rule_that_leads_to_it_is_missing(machine: Replication, owed: str) -> None:
+    found = explore(machine, converges=True)
+    assert found.responses is not None
+    (lasso,) = (lasso for lasso in found.responses.lassos if lasso.goal == owed)
+    then = machine.leads_to[owed].then
+    assert not any(then(state) for state in (lasso.stem.last, *(step.state for step in lasso.cycle)))
+    assert not replay(machine, lasso.trace.actions).skipped
+
+
+def test_every_model_is_asked_what_it_owes() -> None:
+    every = {owed for model in MODELS.values() for owed in model.machine.leads_to}
+    assert every == {owed for _, owed in NEVER_COMES}
 
 
 def test_every_goal_fails_in_one_of_these() -> None:

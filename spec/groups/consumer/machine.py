@@ -71,7 +71,7 @@ from tidegauge.spec.groups.consumer import processes, properties, requests, timi
 from tidegauge.spec.groups.consumer.actions import ConsumerAction
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import Log, Offset, Process, State
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant, check_processes
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant, check_processes
 
 
 @attrs.frozen
@@ -149,6 +149,10 @@ class ConsumerGroups(ConsumerRules):
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
         return properties.converging(self)
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[State]]:
+        return properties.owed(self)
 
     def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return properties.explain(state)

@@ -29,7 +29,7 @@ from tidegauge.spec.groups.consumer.state import (
 from tidegauge.spec.groups.consumer.timing import ExpireRebalance, ExpireSession
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.each import holds_of_each
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 
 REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession)
 """Actions that may end the membership of a process that goes on."""
@@ -489,6 +489,11 @@ def converging(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "the group is of the racks that its replicas are in": racks_are_known(machine),
         "who is gone is no member": nobody_else_is_in,
     }
+
+
+def owed(machine: ConsumerRules) -> Mapping[str, LeadsTo[State]]:
+    """What comes again and again by weak fairness alone, though others join, leave and commit as they like."""
+    return {"the group comes to one epoch, in which each process has its part": LeadsTo.again(all_are_stable(machine))}
 
 
 def goals(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:

@@ -61,7 +61,7 @@ from tidegauge.spec.groups.consumer.machine import ConsumerGroups
 from tidegauge.spec.groups.consumer.state import State
 from tidegauge.spec.groups.migration import properties, requests, timing
 from tidegauge.spec.groups.migration.rules import MigrationRules
-from tidegauge.spec.kernel.machine import Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Invariant, LeadsTo, StepInvariant
 
 
 @attrs.frozen
@@ -108,3 +108,9 @@ class GroupMigration(MigrationRules, ConsumerGroups):
     @property
     def converges(self) -> Mapping[str, Invariant[State]]:
         return properties.converging(self)
+
+    @property
+    def leads_to(self) -> Mapping[str, LeadsTo[State]]:
+        """Nothing by weak fairness alone: here a classic process that has its assignment may be told of a rebalance
+        first, and join again before it takes what it was assigned, again and again."""
+        return {}

@@ -28,20 +28,30 @@ from tidegauge.spec.kernel.fast.kernel import (
 )
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, NOWHERE, noted, recent, walked
 
-__all__ = ["Owing", "first_failures", "owed_for_ever"]
+__all__ = ["Owing", "first_failures", "owed_for_ever", "starts_for_ever"]
 
 Numbers = npt.NDArray[np.int64]
 
 
 def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
-    """The states in which it is owed, by their numbers, if weak fairness lets it be for ever; otherwise none.
+    """The states in which it is owed, by their numbers, if weak fairness lets it be for ever; otherwise none."""
+    return {number: search.state(number) for number in starts_for_ever(search, (name,)).tolist()}
+
+
+def starts_for_ever(search: Any, names: Sequence[str]) -> Numbers:
+    """The numbers of the states in which one of `names` is owed, if weak fairness lets it be for ever; otherwise none.
+
+    Of several names a behaviour is looked for in which there is always one that has not come.
 
     The search is a `FastSearch` that has expanded all states, and its table has them; an action is one program.
     """
-    owed = search.machine.leads_to[name]
     everything = np.arange(search.count)
-    is_done = values(search, owed.then, everything)
-    starts = np.flatnonzero(values(search, owed.when, everything) & ~is_done)
+    is_done, is_owed = np.ones(search.count, np.bool_), np.zeros(search.count, np.bool_)
+    for owed in (search.machine.leads_to[name] for name in names):
+        has_come = values(search, owed.then, everything)
+        is_owed |= values(search, owed.when, everything) & ~has_come
+        is_done &= has_come
+    starts = np.flatnonzero(is_owed)
     tries, questions = search.tries, search.layout.questions
     compiled: Any = followed  # numba has its types from the calls
 
@@ -54,9 +64,7 @@ def owed_for_ever(search: Any, name: str) -> Mapping[int, Any]:
             search.renaming.initials,
         )  # fmt: skip
 
-    return (
-        {number: search.state(number) for number in starts.tolist()} if Owing(starts, is_done, follow).lasts() else {}
-    )
+    return starts if Owing(starts, is_done, follow).lasts() else starts[:0]
 
 
 def first_failures(search: Any, states: Sequence[int]) -> dict[str, int]:

@@ -30,7 +30,7 @@ from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.fast.in_phases import InPhases
 from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
 from tidegauge.spec.kernel.fast.origins import Origins, lengthened
-from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever
+from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever, starts_for_ever
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking, behind_each
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
@@ -526,7 +526,9 @@ class FastSearch(Search[S]):
     def responses(self) -> Responses[S]:
         if self.renamings or self.fair is None or not self.is_by_action or self.table.absent:
             return super().responses()
-        return responded(self.machine, lambda name: owed_for_ever(self, name), self.trace)
+        names = (*self.machine.leads_to,)
+        open_ = names if len(names) == 1 or len(starts_for_ever(self, names)) else ()
+        return responded(self.machine, open_, lambda name: owed_for_ever(self, name), self.trace)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -308,7 +308,7 @@ class SharedSearch(Search[S]):
     def responded(self, cut: Cut | None) -> Responses[S] | None:
         if not self.converges or self.found or cut is not None or not self.machine.leads_to:
             return None
-        return responded(self.machine, self._owed, self.trace)
+        return responded(self.machine, self.machine.leads_to, self._owed, self.trace)
 
     def _owed(self, name: str) -> dict[int, S]:
         """The states in which something is owed, by their numbers."""

@@ -27,7 +27,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
@@ -199,6 +199,9 @@ class Reassignment(ReplicationExtension):
 
     def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return {"a reassignment to live replicas ends": reassignment_ends(machine)}
+
+    def leads_to(self, machine: ReplicationRules) -> Mapping[str, LeadsTo[State]]:
+        return {"a reassignment that is under way comes to its end": LeadsTo.again(reassignment_ends(machine))}
 
     def explain(self, state: State) -> Mapping[str, object]:
         now = Assignment.of(state.controller)

@@ -26,7 +26,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import Refusal
-from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, LeadsTo, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.kernel.piecemeal import one_at_a_time
 from tidegauge.spec.replication.actions import BrokerAction, on_network
@@ -222,6 +222,9 @@ class ControlledShutdown(ReplicationExtension):
 
     def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return {"a controlled shutdown ends": shutdown_ends}
+
+    def leads_to(self, machine: ReplicationRules) -> Mapping[str, LeadsTo[State]]:
+        return {"a broker that is to shut down comes to stop": LeadsTo.again(shutdown_ends)}
 
     # --- rules of the controller -------------------------------------------------------------------------------------
 

@@ -149,10 +149,14 @@ class RandomMachine(Machine[Board]):
     @property
     def leads_to(self) -> Mapping[str, LeadsTo[Board]]:
         random = Random(f"leads to {self.seed}")
-        return {"owed": LeadsTo(_goal(random), _goal(random))} if random.random() < 0.7 else {}
+        return {f"owed {number}": _owed(random) for number in range(random.randint(0, 2))}
 
     def is_fair(self, before: Board, action: Action, after: Board) -> bool:
         return super().is_fair(before, action, after) and before.flag == after.flag
+
+
+def _owed(random: Random) -> LeadsTo[Board]:
+    return LeadsTo(_goal(random), _goal(random)) if random.random() < 0.7 else LeadsTo.again(_goal(random))
 
 
 def _read(random: Random) -> Read:
