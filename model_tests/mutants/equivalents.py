@@ -21,6 +21,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`undecided >= self.high_watermark` -> `undecided > self.high_watermark`": (
         "a transaction that begins at the high watermark ends the stable records there, and no log starts behind it"
     ),
+    "impl/partition/producer_state.py ProducerStates.admit: "
+    "guard `if len(headers) == 1 and headers[0].producer_id < 0` -> nothing": (
+        "it only saves the loop, which passes over a batch that is of no producer"
+    ),
     "impl/controller/membership.py Membership.heartbeat: "
     "guard `if not asks and (renewal := self.renewal(broker_id, broker_epoch, metadata_offset, now_ms)) is not None` "
     "-> nothing": (

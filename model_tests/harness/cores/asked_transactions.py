@@ -8,6 +8,7 @@ record, and those that a group's coordinator of an old version has sent, without
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Final
 
 from tidegauge.impl.partition.producer_state import (
@@ -16,7 +17,9 @@ from tidegauge.impl.partition.producer_state import (
     ProducerEntry,
     ProducerStates,
 )
+from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.partition.transactions import AbortedTransaction
+from tidegauge.impl.partition.verification import Verifications
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.markers import (
     ABORT_MARKER,
@@ -29,7 +32,9 @@ from tidegauge.impl.records.markers import (
 from tidegauge.model_tests.harness.cores.asked_producers import copied
 from tidegauge.model_tests.harness.cores.transaction_abstraction import produced
 from tidegauge.spec.kernel.changes import Change
-from tidegauge.spec.transactions.state import ProduceRequest
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.transactions.partition_rules import PartitionRules
+from tidegauge.spec.transactions.state import Partition, ProduceRequest
 
 NO_MARKERS: Final = (MarkerRecord(2, 7), MarkerRecord(6, 7))
 """Control records that say something else: of a leader's change, of voters."""
@@ -43,6 +48,30 @@ def forgotten_while_open(name: str, states: ProducerStates) -> Iterator[Change]:
     one.expire(DEFAULT_EXPIRATION_MS)
     if one.entries.keys() != wanted:
         yield Change(f"{name}: who stays that has been idle for long", wanted, set(one.entries))
+
+
+def old_otherwise(name: str, verifications: Verifications) -> Iterator[Change]:
+    """Where a verification is not forgotten the second time that old ones are, or is the first time."""
+    one = Verifications()
+    for asked in verifications:
+        one.confirm(one.begin(asked.producer_id, asked.epoch))
+    every = list(one)
+    for turn, wanted in enumerate((every, [])):
+        one.forget_old()
+        if (found := list(one)) != wanted:
+            yield Change(f"{name}: verifications that are left {turn + 1} times later", wanted, found)
+
+
+def stable_otherwise(
+    name: str, rules: PartitionRules, leader: PartitionReplica, expected: Partition
+) -> Iterator[Change]:
+    """Where readers of committed records would stop otherwise if less were committed."""
+    one = copy(leader)
+    for high_watermark in range(leader.log.log_start_offset, expected.high_watermark):
+        one.high_watermark = high_watermark
+        wanted = rules.last_stable_offset(evolve(expected, high_watermark=high_watermark))
+        if (found := one.last_stable_offset) != wanted:
+            yield Change(f"{name}: last stable offset at high watermark {high_watermark}", wanted, found)
 
 
 def taken_in_otherwise(name: str, states: ProducerStates) -> Iterator[Change]:

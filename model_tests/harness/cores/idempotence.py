@@ -100,6 +100,8 @@ class IdempotentCores(ProducerClients):
             yield from admitted_otherwise(self.machine, name, expected, states, turn // 2)
         else:
             yield from forgotten_otherwise(name, states, EXPIRATION_MS)
+        if states.end_offset != expected.log_end:
+            yield Change(f"{name}: producers' memory is of", expected.log_end, states.end_offset)
         takes, wanted = states.accepts_unknown(), self.machine.accepts_unknown(expected)
         if takes != wanted:
             yield Change(f"{name}: whether an unknown producer may have a past", wanted, takes)

@@ -108,6 +108,7 @@ class MemoryLog:
         self.records += self.decode(batches)
 
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        assert offset < end_offset, f"a log is read at {offset}, where nothing below {end_offset} can be"
         count = max(1, max_bytes // _RECORD.size)
         chosen = self.records[offset : min(end_offset, offset + count)]
         return b"".join(_RECORD.pack(record.epoch, record.value) for record in chosen)

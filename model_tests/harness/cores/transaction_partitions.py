@@ -24,7 +24,12 @@ from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.markers import TransactionMarker
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.model_tests.harness.cores.asked_transactions import forgotten_while_open, taken_in_otherwise
+from tidegauge.model_tests.harness.cores.asked_transactions import (
+    forgotten_while_open,
+    old_otherwise,
+    stable_otherwise,
+    taken_in_otherwise,
+)
 from tidegauge.model_tests.harness.cores.disk_log import DiskLog
 from tidegauge.model_tests.harness.cores.transaction_abstraction import (
     partition_of,
@@ -216,10 +221,18 @@ class PartitionCores:
                 for room in (MUCH, 1)
             )
             self._shown = self.leader.log.log_start_offset + sum(1 for _ in self._pages(1, read_committed=False))
-            states = self.leader.producers
-            self._asked = (*taken_in_otherwise("a partition", states), *forgotten_while_open("a partition", states))
+            self._asked = tuple(self._asked_otherwise("a partition", expected))
             self._changed = False
         return self._abstract
+
+    def _asked_otherwise(self, name: str, expected: spec.Partition) -> Iterator[Change]:
+        """What copies of what the leader knows say otherwise."""
+        states = self.leader.producers
+        yield from taken_in_otherwise(name, states)
+        yield from forgotten_while_open(name, states)
+        yield from old_otherwise(name, self.leader.verifications)
+        if self._abstract == expected:
+            yield from stable_otherwise(name, self.machine, self.leader, expected)
 
     def _pages(self, room: int, *, read_committed: bool) -> Iterator[PartitionFetchResponse]:
         """What a consumer is given that has room for so many bytes, segment by segment or one batch at a time.

@@ -126,14 +126,14 @@ class ReadsCores(ReplicationCores):
                 yield Change(f"{path}: end of epoch {epoch}", wanted, found)
 
     def _shown_otherwise(self, broker: int, replica: spec.Replica) -> Iterator[Change]:
-        """What is shown at each offset where there is room for so many records, the first of which needs it too."""
+        """What is shown at each offset where there is room for so many records, the first of which may need it too."""
         core, log, reads = self.replica(broker), self.brokers[broker].log, Reads.of(self.machine)
         for offset in range(len(replica.log) + 2):
             error = reads.read_error(replica, broker, offset, replica.leader_epoch)
-            for room in (0, 1, 2):
-                response = core.read(offset, log.bytes_of(room), at_least_one=False, only_leader=False)
+            for room, at_least_one in ((0, False), (0, True), (1, False), (2, False)):
+                response = core.read(offset, log.bytes_of(room), at_least_one=at_least_one, only_leader=False)
                 found = response.error.value or log.decode(in_memory(response.records))
-                wanted = error.value or reads.shown(replica, offset)[:room]
+                wanted = error.value or reads.shown(replica, offset)[: max(room, at_least_one)]
                 if found != wanted:
                     yield Change(f"replicas[{broker}]: {room} records from {offset}", wanted, found)
 
