@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.coordinators.groups.classic.members import ClassicRules
 from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup
 from tidegauge.impl.coordinators.groups.requests import Commit
+from tidegauge.impl.server.trace import consumer_groups, groups
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import OF_GROUPS, Kind
@@ -58,6 +59,39 @@ def test_members_of_kip_848_come_together_and_a_run_is_repeated_to_the_decision(
 def test_many_runs_hold_and_see_all_that_a_campaign_is_to_see() -> None:
     seen = sum((Counter(holds(seed).sometimes) for seed in range(MANY)), Counter[str]())
     assert set(seen) == set(GOALS), f"{set(GOALS) - set(seen)} were never seen"
+
+
+RARE: dict[int, tuple[str, ...]] = {
+    15: ("consumer-groups: FailRecord", "group-migration: RefuseJoin", "offsets: FailAppend"),
+    46: ("classic-groups: FailRecord", "classic-groups: ExpireSync"),
+}
+"""Seeds that have room for what is rare -> what they see of it."""
+
+
+@pytest.mark.parametrize("seed", RARE)
+def test_what_is_rare_is_seen_where_the_log_of_groups_has_no_followers_now_and_then(seed: int) -> None:
+    run = holds(seed)
+    assert run.options.fences
+    assert all(run.sometimes[goal] for goal in RARE[seed])
+
+
+def test_a_part_of_all_seeds_has_room_for_what_is_rare() -> None:
+    drawn = [draw_group(seed) for seed in range(300)]
+    for of_one_kind in (
+        [one for one in drawn if one.migrates],
+        [one for one in drawn if one.is_consumer and not one.migrates],
+        [one for one in drawn if not one.is_consumer],
+    ):
+        assert sum(one.fences for one in of_one_kind) > 0.2 * len(of_one_kind)
+    assert not any(draw_group(seed, exactly_once=True).fences for seed in range(300))
+
+
+def test_a_consumer_group_that_refuses_who_speaks_the_classic_protocol_has_to_do_with_both() -> None:
+    """In this seed the first classic member that asks is refused."""
+    run = holds(21)
+    kinds = [type(one.decision) for one in run.trace]
+    first = kinds.index(consumer_groups.RefuseJoin)
+    assert not {groups.ReceiveJoin, consumer_groups.ReceiveSync} & set(kinds[:first])
 
 
 class TakesAnyCommit(ClassicRules):

@@ -201,6 +201,10 @@ class GroupCampaign:
         nursery.start_soon(self._write)
         if self.options.moves:
             nursery.start_soon(self._operator.move_now_and_then, lambda: self.is_healed)
+        if self.options.fences:
+            nursery.start_soon(self._operator.fence_now_and_then, lambda: self.is_healed)
+            if self.options.migrates:
+                nursery.start_soon(self._operator.come_back_now_and_then, lambda: self.is_healed)
         if self.options.is_consumer:
             nursery.start_soon(self._operator.remove_now_and_then, self.options.static, lambda: self.is_healed)
             nursery.start_soon(self._operator.look_now_and_then, lambda: self.partitions, lambda: self.is_healed)
@@ -291,7 +295,7 @@ class GroupCampaign:
             if options.migrates:
                 return ClassicConsumer(*of, is_cooperative=options.is_cooperative)
             hangs = Random(f"{name}/hangs/{options.cluster.seed}") if options.hangs and not self.is_healed else None
-            return GroupMember(*of, is_cooperative=options.is_cooperative, hangs=hangs)
+            return GroupMember(*of, is_cooperative=options.is_cooperative, hangs=hangs, hangs_often=options.fences)
         expression = EXPRESSION if rng.random() < EXPRESSIONS_SHARE else ""
         return ConsumerGroupMember(*of, expression=expression, repeats=options.repeats)
 
@@ -403,7 +407,7 @@ class GroupCampaign:
         self.is_over = True
         for scope in self._lives:
             scope.cancel()
-        if not await self._comes_about(self._left_over):
+        if not await self._comes_about(self._left_over) or not any(self._known()):
             return
         lets_expire = self.options.is_consumer and Random(f"end/{self.options.cluster.seed}").random() < EXPIRES_SHARE
         try:
@@ -424,7 +428,9 @@ class GroupCampaign:
             yield f"of the group something is known: {led.state.offsets.keys_of(NAME)}"
 
     def _left_over(self) -> Iterator[str]:
-        """Who is still a member, though all have ended."""
+        """Who is still a member, though all have ended. A group that has committed nothing goes with the last one."""
+        if not any(self._known()):
+            return
         group = self.group()
         if group is None:
             yield "no coordinator knows the group"

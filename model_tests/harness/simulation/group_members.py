@@ -40,6 +40,7 @@ from tidegauge.model_tests.harness.simulation.simulated_member import NAME, REBA
 
 PROTOCOL: Final = "shared"
 HANGS_SHARE: Final = 0.2
+HANGS_OFTEN_SHARE: Final = 0.5
 HANGS_S: Final = 1.5 * REBALANCE_S
 BEATS_EACH_S: Final = SESSION_S / 5
 REJOINS: Final = (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id, ErrorCode.illegal_generation)
@@ -108,6 +109,7 @@ class GroupMember(SimulatedMember):
     has_to_join: bool = True
     hangs: Random | None = None
     """Draws after which JoinGroup its application hangs while its heartbeats go on; None if it never does."""
+    hangs_often: bool = False
 
     async def act(self) -> None:
         """Be in the next generation, or look at each partition once. Raises KafkaError."""
@@ -153,7 +155,8 @@ class GroupMember(SimulatedMember):
             return
         self.generation = int(joined.generation_id)
         given = self.share_out(joined) if joined.members else {}
-        if self.hangs is not None and self.hangs.random() < HANGS_SHARE:
+        share = HANGS_OFTEN_SHARE if self.hangs_often else HANGS_SHARE
+        if self.hangs is not None and self.hangs.random() < share:
             await self._hang()
         await self._sync(given)
 

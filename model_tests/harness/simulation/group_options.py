@@ -23,6 +23,8 @@ SLOW_SHARE: Final = 0.3
 """Of runs of KIP-848."""
 REPEATS_SHARE: Final = 0.5
 WANDERS_SHARE: Final = 0.3
+RARE_SHARE: Final = 0.3
+"""Of runs in which what is rare has room."""
 NO_PART: Final = (Fault.CLOCK,)
 """Faults by which offsets expire."""
 MIGRATES_EACH: Final = 3
@@ -54,6 +56,8 @@ class GroupOptions:
     """Whether the log of groups is moved away from its leader now and then: there is a broker without it."""
     wanders: bool = False
     """Whether members of KIP-848 want other topics for a while."""
+    fences: bool = False
+    """Whether followers of the log of groups are fenced, and who has long been out joins again."""
     interval_ms: int = 0
     """The least time between two targets of the group, if it is of KIP-848."""
     exactly_once: bool = False
@@ -70,6 +74,7 @@ class GroupOptions:
             "late SyncGroups": self.hangs,
             "a log that moves": self.moves,
             "other topics": self.wanders,
+            "fenced followers": self.fences,
             "transactions": self.exactly_once,
         }
         late[f"{self.interval_ms} ms between targets"] = bool(self.interval_ms)
@@ -100,8 +105,12 @@ def draw_group(seed: int, *, is_consumer: bool | None = None, exactly_once: bool
     hangs = has_classic and not migrates and Random(f"hangs-17/{seed}").random() < HANGS_SHARE
     moves = options.brokers > options.replication_factor and Random(f"moves-43/{seed}").random() < MOVES_SHARE
     wanders = Random(f"wanders-3771/{seed}").random() < WANDERS_SHARE
+    is_rare = not exactly_once and Random(f"rare-2487/{seed}").random() < RARE_SHARE
+    hangs |= is_rare and has_classic and not migrates
     timed = Random(f"interval-80/{seed}")
-    has_interval = timed.random() < INTERVAL_SHARE
+    # Where a record fails while a target waits, the specification gives a member at once what its expression matches
+    # by then; the coordinator, as Kafka's, with the next target.
+    has_interval = timed.random() < INTERVAL_SHARE and not is_rare
     return GroupOptions(
         attrs.evolve(options, transactions=0, faults=faults, losses=losses),
         dynamic=dynamic + exactly_once,
@@ -114,6 +123,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None, exactly_once: bool
         hangs=hangs and not exactly_once,
         moves=moves and not exactly_once,
         wanders=wanders and is_consumer and not exactly_once,
+        fences=is_rare,
         interval_ms=timed.choice(INTERVALS_MS) if is_consumer and has_interval and not exactly_once else 0,
         exactly_once=exactly_once,
     )

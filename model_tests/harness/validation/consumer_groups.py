@@ -320,7 +320,7 @@ def _check_time(names: ConsumerNames, group: spec.Group, seen: groups.GroupSeen 
 
 def is_mixed(decision: groups.OfConsumerGroup) -> bool:
     """Whether the group has to do with the classic protocol."""
-    if isinstance(decision, groups.GoOver | groups.ExpireRejoin):
+    if isinstance(decision, groups.GoOver | groups.ExpireRejoin | groups.RefuseJoin):
         return True
     return decision.after is not None and any(member.is_classic for member in decision.after.members)
 
