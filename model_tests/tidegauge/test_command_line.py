@@ -333,7 +333,7 @@ def test_check_of_a_folder_takes_every_file(capsys: pytest.CaptureFixture[str], 
 UNUSABLE = (
     (("explor",), "explore"),
     (("explore",), "spec"),
-    (("explore", "quorum"), "'quorum': choose one of replication, kip320, kip848, "),
+    (("explore", "quorum"), "'quorum': choose one of replication, kip320, replication-3.5, "),
     (("explore", "raft"), "'raft': choose one of kraft, pull-raft ("),
     (("explore", "kip320", "--bug", "x"), "no bug 'x'"),
     (("explore", "kip320", "brokers=2"), "'brokers=2' is not a constant"),

@@ -56,6 +56,9 @@ def runs_of(text: str) -> dict[str, Run]:
 
 RUNS: Final[Mapping[str, Run]] = runs_of(Path(__file__).with_name("tlc.json").read_text("utf-8"))
 
+OURS: Final[Mapping[str, Mapping[str, str]]] = {"txn01": {"CompleteInitPidRequest": "CommitTxnLogAppend"}}
+"""What an action of a TLA+ model is called here, where a later model of the same author has it by another name."""
+
 
 @attrs.frozen
 class Search:
@@ -105,8 +108,9 @@ class Search:
             assert found.levels[: run.depth] == run.levels
         if run.actions_generated:
             taken = {"Init": found.levels[0], **{one.action: one.taken for one in found.coverage}}
+            ours = OURS.get(run.spec, {})
             assert {name: count for name, count in taken.items() if count} == {
-                name: count for name, count in run.actions_generated.items() if count
+                ours.get(name, name): count for name, count in run.actions_generated.items() if count
             }
 
 

@@ -24,7 +24,7 @@ from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft.state import Role, State
 from tidegauge.spec.published.pull_raft_2 import actions as protocol
 from tidegauge.spec.published.pull_raft_2.rules import PullRaft2Rules
-from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, Server
+from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, VotingServer, VotingState
 
 _KINDS: Final[Mapping[str, type[PullRaftAction]]] = {
     kind.__name__: kind
@@ -54,8 +54,8 @@ class PullRaft2(PullRaft2Rules, PullRaft):
         check_processes("servers", self.servers)
         check_processes("values", self.values)
         unknown = (UNKNOWN,) * self.servers
-        server = Server(1, Role.FOLLOWER, NOBODY, (), 0, (), (0,) * self.servers, NOBODY, unknown)
-        yield State((server,) * self.servers, (), (None,) * self.values)
+        server = VotingServer(1, Role.FOLLOWER, NOBODY, (), 0, (), (0,) * self.servers, NOBODY, unknown)
+        yield VotingState((server,) * self.servers, (), (None,) * self.values)
 
     def candidates(self, state: State) -> list[PullRaftAction]:
         """Actions whose guards are worth a look."""

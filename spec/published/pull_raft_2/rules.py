@@ -7,7 +7,7 @@ import attrs
 from tidegauge.spec.published.kraft.state import NOBODY, Position
 from tidegauge.spec.published.pull_raft import state as first
 from tidegauge.spec.published.pull_raft.rules import PullRaftRules
-from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, Server, second
+from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, VotingServer, second
 
 
 @attrs.frozen
@@ -18,7 +18,7 @@ class PullRaft2Rules(PullRaftRules):
         """A vote is given once in an epoch; whom a server takes for the leader does not matter."""
         return second(voter).voted_for in (NOBODY, candidate)
 
-    def told(self, leader: Server, server: int) -> Position:
+    def told(self, leader: VotingServer, server: int) -> Position:
         """The last entry that both logs have, where the leader knows the other log by its vote."""
         end = leader.voters_ends[server]
         return end if end == UNKNOWN else self.last_common(leader, end)

@@ -7,7 +7,8 @@ from typing import Final
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.published.kraft.state import Names, Position, named
+from tidegauge.spec.kernel.piecemeal import PIECEMEAL
+from tidegauge.spec.published.kraft.state import Messages, Names, Position, named
 from tidegauge.spec.published.pull_raft import state as first
 
 UNKNOWN: Final = Position(-1, -1)
@@ -29,14 +30,14 @@ class LeaderNotifyRequest(first.LeaderNotifyRequest):
 
 
 @attrs.frozen(cache_hash=True)
-class Server(first.Server):
+class VotingServer(first.Server):
     """A voter; `leader` is whom it was told of."""
 
     voted_for: int
     voters_ends: tuple[Position, ...]
     """Of a candidate, by server: the last entry of whom has voted for it, in whichever epoch."""
 
-    def renamed(self, names: Names) -> Server:
+    def renamed(self, names: Names) -> VotingServer:
         ends = [UNKNOWN] * len(names)
         for server, end in enumerate(self.voters_ends):
             ends[names[server]] = end
@@ -44,7 +45,18 @@ class Server(first.Server):
         return evolve(renamed, voted_for=named(self.voted_for, names), voters_ends=tuple(ends))
 
 
-def second(server: first.Server) -> Server:
+@attrs.frozen
+class VotingState(first.State):
+    """All servers, which are voters of this variant."""
+
+    servers: tuple[VotingServer, ...]
+    messages: Messages = attrs.field(metadata=PIECEMEAL)
+    acked: tuple[bool | None, ...]
+    elections: int = 0
+    restarts: int = 0
+
+
+def second(server: first.Server) -> VotingServer:
     """A server of variant 2, which has no others."""
-    assert isinstance(server, Server)
+    assert isinstance(server, VotingServer)
     return server
