@@ -27,7 +27,7 @@ FOLLOW: Final[Mapping[str, str]] = {
     "transactions-diary": "cc308bf0",
     "kraft": "5e621322",
     "pull-raft": "82b2d701",
-    "pull-raft-2": "aa8df1c2",
+    "pull-raft-2": "58b92e9b",
     "reassignment": "56a31586",
     "controlled-shutdown": "b9407794",
     "retention": "1b58672e",
