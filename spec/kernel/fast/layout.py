@@ -73,8 +73,9 @@ class Layout:
         self._met: dict[str, dict[object, None]] = {}
         """By such a field: the values that it has anywhere. What one place has met, others will."""
         if in_parts:
+            seen = set[int]()
             for value in (*samples, *(value for _, value in self.more)):
-                _note_parts(value, self._met)
+                _note_parts(value, self._met, seen)
             for field, value in self.more:
                 self._met.setdefault(field, {})[value] = None
         self._listings: list[tuple[Listing, tuple[list[int], ...]]] = []
@@ -177,7 +178,7 @@ class Layout:
             return None
         if type(error.value) is not tuple:
             return None
-        _note_parts(error.value, self._met)
+        _note_parts(error.value, self._met, set())
         self._met.setdefault(field, {})[error.value] = None
         self.more = (*self.more, (field, error.value))
         found = {}
@@ -295,18 +296,21 @@ def _field_name(kind: type[Any], name: str) -> str:
     return f"{kind.__module__}.{kind.__qualname__}.{name}"
 
 
-def _note_parts(value: object, met: dict[str, dict[object, None]]) -> None:
-    """Note what fields in parts hold, of a value and of all that is in it."""
-    kind: type[Any] = type(value)
+def _note_parts(value: object, met: dict[str, dict[object, None]], seen: set[int]) -> None:
+    """Note what fields in parts hold, of a value and of all that is in it; `seen` has the ids of values that others
+    keep, and that need not be looked at again: states have most of their values in common."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
     if isinstance(value, tuple):
         for item in value:
-            _note_parts(item, met)
+            _note_parts(item, met, seen)
     else:
-        for name, field in _inner_fields(kind):
+        for name, field in _inner_fields(type(value)):
             inner = getattr(value, name)
             if field:
                 met.setdefault(field, {})[inner] = None
-            _note_parts(inner, met)
+            _note_parts(inner, met, seen)
 
 
 def _inner_fields(kind: type[Any]) -> Sequence[tuple[str, str]]:

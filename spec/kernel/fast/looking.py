@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
-from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, recent, walked
+from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, UNCOUNTED, recent, walked
 
 
 @compiled_and_kept(nogil=True)
@@ -21,7 +21,18 @@ def cleared(
     `clear` has it from then on, and begins with the state `base`. A state of which something is not known has
     to be judged.
     """
-    missed = np.zeros(2, np.int64)
+    _cleared(
+        start, end, base, programs, wanted, roots, nodes, keys, codes, rows, places, question_words, questions, bits,
+        leaves, turns, clear, np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+@compiled_and_kept(nogil=True, **UNCOUNTED)
+def _cleared(
+    start, end, base, programs, wanted, roots, nodes, keys, codes, rows, places, question_words, questions, bits,
+    leaves, turns, clear, missed,
+):  # fmt: skip
+    """What `cleared` says; this function makes no array, and counts none."""
     for state in range(start, end):
         kept = rows[state]
         is_clear = True

@@ -35,6 +35,12 @@ class Branch:
     aliases: tuple[str, ...]
     """The names that the class's constructor takes."""
     children: tuple[Node, ...]
+    whole: tuple[int, ...] = attrs.field(init=False)
+    """The words of the fields that are read as a whole; NO_WORD for each other one."""
+
+    @whole.default
+    def _words_of_fields(self) -> tuple[int, ...]:
+        return tuple(NO_WORD if child.piecemeal else child.word for child in self.children)
 
 
 @attrs.frozen(eq=False)

@@ -52,19 +52,34 @@ def stepped(
     out, and put at the beginning of `todo`. Gives how it ended (NARROW for `chosen`, ROOM for places), how many are
     left out, and the free places by now.
     """
+    initials, _, _, _ = renamed
+    origin = np.empty(places.shape[1], np.uint32)
+    rooms = (
+        origin, np.empty_like(origin), np.empty(rows.shape[1], np.uint64), np.zeros_like(initials),
+        np.zeros(len(initials), np.uint64), np.zeros(2, np.int64), np.empty((0, 2), np.int64),
+        np.full(len(taken), -1, np.int64),
+    )  # fmt: skip
+    own_taken, own_enabled = np.zeros_like(taken), np.zeros_like(taken)  # no other thread's are in the same line
+    found = _stepped(
+        todo, base, free, free_end, edge, edge_end, known, paths, renamed, rows, places, table, count, chosen, bounds,
+        of_states, candidates, edge_targets, own_taken, own_enabled, with_edges, rooms,
+    )  # fmt: skip
+    for kind in range(len(taken)):
+        taken[kind] += own_taken[kind]
+        enabled[kind] += own_enabled[kind]
+    return found
+
+
+@compiled_and_kept(nogil=True, **UNCOUNTED)
+def _stepped(
+    todo, base, free, free_end, edge, edge_end, known, paths, renamed, rows, places, table, count, chosen, bounds,
+    of_states, candidates, edge_targets, taken, enabled, with_edges, rooms,
+):  # fmt: skip
+    """What `stepped` says, in rooms that it has made: this function makes no array, and counts none."""
     bases, roots, nodes, keys, codes, kinds, leaf_start, leaf_items, leaf_flags, question_words, questions = known
     bits, leaves, turns = paths
-    initials, _, _, _ = renamed
     at, many, degrees, edge_at, edge_many = of_states
-    origin = np.empty(places.shape[1], np.uint32)
-    row = np.empty_like(origin)
-    kept = np.empty(rows.shape[1], np.uint64)
-    images = np.zeros_like(initials)
-    hashes = np.zeros(len(initials), np.uint64)
-    missed = np.zeros(2, np.int64)
-    none = np.empty((0, 2), np.int64)
-    own_taken, own_enabled = np.zeros_like(taken), np.zeros_like(taken)  # no other thread's are in the same line
-    last = np.full(len(taken), -1, np.int64)
+    origin, row, kept, images, hashes, missed, none, last = rooms
     left = 0
     for place in range(len(todo)):
         state = todo[place]
@@ -83,15 +98,12 @@ def stepped(
         at[state - base], edge_at[state - base], degrees[state - base] = free, edge, steps
         is_right, free, edge = _taken_out(
             state, origin, steps, chosen, base, free, edge, kinds, leaf_start, leaf_items, leaf_flags, keys, codes,
-            renamed, rows, places, table, count, bounds, candidates, edge_targets, own_taken, own_enabled, last,
-            with_edges, row, kept, images, hashes, missed,
+            renamed, rows, places, table, count, bounds, candidates, edge_targets, taken, enabled, last, with_edges,
+            row, kept, images, hashes, missed,
         )  # fmt: skip
         if not is_right:
             return STEP_VIOLATED, left, free, edge
         many[state - base], edge_many[state - base] = free - at[state - base], edge - edge_at[state - base]
-    for kind in range(len(taken)):
-        taken[kind] += own_taken[kind]
-        enabled[kind] += own_enabled[kind]
     return DONE, left, free, edge
 
 

@@ -396,19 +396,18 @@ def _made_view_of(kind: type[Any]) -> type[Any]:
 
 def _reader(index: int) -> Callable[[Any], Any]:
     def read(self: Any) -> Any:
-        fields = self._fields
-        value = fields[index]
+        value = self._fields[index]
         if value is _NOT_READ:
-            run, child = self._run, self._node.children[index]
-            word = child.word
-            if word == NO_WORD or child.piecemeal:
-                value = view(run, child)
+            run, node = self._run, self._node
+            word = node.whole[index]
+            if word == NO_WORD:
+                value = view(run, node.children[index])
             else:
                 if not run.is_read[word]:
                     run.is_read[word] = 1
                     run.words.append(word)
                 value = run.values[word][run.row[word]]
-            fields[index] = value
+            self._fields[index] = value
         return value
 
     return read
