@@ -151,7 +151,7 @@ def _gathered(
             if len(misses) == 0:  # who looks ahead notes nothing
                 return INCOMPLETE, asked, used
             if code == NOWHERE:
-                asked, used = noted(base, state, is_root, roots, keys, codes, missed, misses, asked, used)
+                asked, used = noted(base, state, is_root, roots, keys, codes, questions, missed, misses, asked, used)
                 if asked == len(misses):
                     return INCOMPLETE, asked, used
             continue
@@ -173,7 +173,9 @@ def _gathered(
                 if len(misses) == 0:
                     return INCOMPLETE, asked, used
                 if code == NOWHERE:
-                    asked, used = noted(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
+                    asked, used = noted(
+                        program, state, is_root, roots, keys, codes, questions, missed, misses, asked, used
+                    )
                     if asked == len(misses):
                         return INCOMPLETE, asked, used
             elif FIRST_LEAF - code != DISABLED:
@@ -192,8 +194,9 @@ def _gathered(
                             return INCOMPLETE, asked, used
                         if code == NOWHERE:
                             asked, used = noted(
-                                leaf_items[change], state, False, roots, keys, codes, missed, misses, asked, used
-                            )
+                                leaf_items[change], state, False, roots, keys, codes, questions, missed, misses, asked,
+                                used,
+                            )  # fmt: skip
                             if asked == len(misses):
                                 return INCOMPLETE, asked, used
     return steps if complete else INCOMPLETE, asked, used
@@ -319,7 +322,7 @@ def expanded(
     origin = np.empty(places.shape[1], np.uint32)
     rooms = (
         origin, np.empty_like(origin), np.empty(rows.shape[1], np.uint64), np.zeros_like(initials),
-        np.zeros(len(initials), np.uint64), np.zeros(2, np.int64), np.full(len(taken), -1, np.int64),
+        np.zeros(len(initials), np.uint64), np.zeros(3, np.int64), np.full(len(taken), -1, np.int64),
     )  # fmt: skip
     return _expanded(
         start, skip, end, count, capacity, last_new,
@@ -404,7 +407,7 @@ def judged(start, place, end, programs, roots, nodes, keys, codes, used, rows, p
     """
     return _judged(
         start, place, end, programs, roots, nodes, keys, codes, used, rows, places, wanted, verdicts, behind,
-        misses, question_words, questions, bits, leaves, turns, base, clear, np.zeros(2, np.int64),
+        misses, question_words, questions, bits, leaves, turns, base, clear, np.zeros(3, np.int64),
     )  # fmt: skip
 
 
@@ -439,7 +442,9 @@ def _judged(
                 if missing < 0:
                     missing, missing_place = state, at
                 if code == NOWHERE:
-                    asked, used = noted(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
+                    asked, used = noted(
+                        program, state, is_root, roots, keys, codes, questions, missed, misses, asked, used
+                    )
                     if asked == len(misses):
                         return MISSES, missing, missing_place, asked, used
             elif missing < 0:

@@ -23,7 +23,7 @@ def cleared(
     """
     _cleared(
         start, end, base, programs, wanted, roots, nodes, keys, codes, rows, places, question_words, questions, bits,
-        leaves, turns, clear, np.zeros(2, np.int64),
+        leaves, turns, clear, np.zeros(3, np.int64),
     )  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def followed(
     """
     kept = np.empty(rows.shape[1], np.uint64)
     images = np.zeros_like(initials)
-    missed = np.zeros(2, np.int64)
+    missed = np.zeros(3, np.int64)
     while at < count:
         state = numbers[at]
         steps, _, _ = _gathered(
@@ -198,7 +198,7 @@ def valued(
 
     Gives the place of the first that it has to run in, or their number; how many programs have to run; used slots.
     """
-    missed = np.zeros(2, np.int64)
+    missed = np.zeros(3, np.int64)
     asked = 0
     missing = -1
     for place in range(start, len(states)):
@@ -220,7 +220,7 @@ def valued(
         if missing < 0:
             missing = place
         if code == NOWHERE:
-            asked, used = noted(program, state, is_root, roots, keys, codes, missed, misses, asked, used)
+            asked, used = noted(program, state, is_root, roots, keys, codes, questions, missed, misses, asked, used)
             if asked == len(misses):
                 break
     return missing if missing >= 0 else len(states), asked, used

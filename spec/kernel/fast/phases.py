@@ -56,7 +56,7 @@ def stepped(
     origin = np.empty(places.shape[1], np.uint32)
     rooms = (
         origin, np.empty_like(origin), np.empty(rows.shape[1], np.uint64), np.zeros_like(initials),
-        np.zeros(len(initials), np.uint64), np.zeros(2, np.int64), np.empty((0, 2), np.int64),
+        np.zeros(len(initials), np.uint64), np.zeros(3, np.int64), np.empty((0, 2), np.int64),
         np.full(len(taken), -1, np.int64),
     )  # fmt: skip
     own_taken, own_enabled = np.zeros_like(taken), np.zeros_like(taken)  # no other thread's are in the same line
@@ -335,7 +335,7 @@ def asked_about(
     Gives up to which place, how many programs have to run, and the used slots. Where there is no room in `chosen`, the
     state is passed over.
     """
-    missed = np.zeros(2, np.int64)
+    missed = np.zeros(3, np.int64)
     asked = 0
     while at < len(states):
         state = states[at]

@@ -1,13 +1,14 @@
 """Questions as words of their own: what a rule asks of a word that it does not read.
 
 What it finds is a word that no row has, since it follows from one that rows have: whether a message is on its way,
-whether a perturbation may happen once more. Questions are numbered behind the words of rows. Each is asked of every
-value of its word as soon as there is one, so that compiled code has the finding by the value's number.
+whether a perturbation may happen once more. Questions are numbered behind the words of rows. Each is asked of a value
+of its word once, when somebody wants to know, and compiled code has the finding by the value's number from then on.
+Only whether something is in a value is asked as soon as there is one: all such questions are asked at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -15,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegauge.spec.kernel.fast.programs import FollowError
+from tidegauge.spec.kernel.fast.trie_tables import BEING_ASKED, NOT_ASKED
 
 __all__ = ["RAISES", "WHOLE", "Itself", "Questions", "contains", "sliced"]
 
 RAISES: Final = object()
 """The finding where the question raises an error."""
-_MOST: Final = 2**16 - 1
+_MOST: Final = BEING_ASKED - 1
 """Findings of a question, at most."""
 
 Changes = tuple[tuple[Callable[[Any, Any], Any], object], ...]
@@ -62,18 +64,18 @@ class Questions:
         self.words: npt.NDArray[np.int64] = np.zeros(8, np.int64)
         """By question, counted from 0: the word that is asked."""
         self.table: npt.NDArray[np.uint16] = np.zeros((8, 8), np.uint16)
-        """By question and the number of that word's value: the number of the finding."""
+        """By question and the number of that word's value: the number of the finding, or NOT_ASKED."""
 
     def move(self, more: int) -> None:
         """Rows have so many more words: questions are numbered behind these."""
         self._words += more
 
     def met(self, word: int, number: int, value: Any) -> None:
-        """Ask a new value of a word all that is asked of it."""
+        """A word has a new value."""
         while number >= self.table.shape[1]:
             self.table = np.concatenate([self.table, np.zeros_like(self.table)], axis=1)
-        for question in self._of.get(word, ()):
-            self.table[question, number] = self._finding(question, value)
+        if word in self._of:
+            self.table[self._of[word], number] = NOT_ASKED
         members = self._members.get(word)
         if members:
             self.table[[members[item] for item in set(value) if item in members], number] = _IS_IN
@@ -100,9 +102,16 @@ class Questions:
                 among = [arguments[1] in value for value in values]
                 self.table[found, : len(among)] = among
             else:
-                for number, value in enumerate(values):
-                    self.table[found, number] = self._finding(found, value)
+                self.table[found] = NOT_ASKED
         return self._words + found
+
+    def find(self, question: int, row: Sequence[int], values: Sequence[Sequence[object]]) -> int:
+        """The number of what a question, counted from 0, finds in a row; `values` has those of each word."""
+        word = self.words.item(question)
+        found = self.table.item(question, row[word])
+        if found >= BEING_ASKED:
+            found = self.table[question, row[word]] = self._finding(question, values[word][row[word]])
+        return found
 
     def _finding(self, question: int, value: object) -> int:
         """The number of the finding."""
@@ -120,13 +129,13 @@ class Questions:
                 raise FollowError(f"{ask.__name__} has more than {_MOST:,} findings")
         return found
 
-    def finding(self, row: Any, word: int) -> Any:
+    def finding(self, row: Sequence[int], word: int, values: Sequence[Sequence[object]]) -> Any:
         """What a question, by its word, finds in a row; RAISES where it raises an error."""
         question = word - self._words
-        return self._findings[question][self.table.item(question, row[self.words.item(question)])]
+        return self._findings[question][self.find(question, row, values)]
 
-    def value(self, row: Any, word: int) -> int:
-        """What a word is in a row, be it one of the row's or a finding, by its number."""
+    def value(self, row: Sequence[int], word: int) -> int:
+        """What a word is in a row, be it one of the row's or what has been found, by its number."""
         if word < self._words:
             return int(row[word])
         question = word - self._words

@@ -106,7 +106,7 @@ def unseen(
     kept = np.empty(rows.shape[1], np.uint64)
     images = np.zeros_like(initials)
     hashes = np.zeros(len(initials), np.uint64)
-    missed = np.zeros(2, np.int64)
+    missed = np.zeros(3, np.int64)
     asked = 0
     missing = -1
     for state in range(start, end):

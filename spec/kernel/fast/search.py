@@ -37,7 +37,7 @@ from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
 from tidegauge.spec.kernel.fast.threads import Threads
-from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF
+from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, QUESTION
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
 from tidegauge.spec.kernel.fast.worth import is_slow
@@ -210,7 +210,11 @@ class FastSearch(Search[S]):
         return self._program(lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE)
 
     def ask(self, program: int, row: Sequence[int]) -> None:
-        """Run a program in a state, and note what it came to; a negative one is where a word's value comes from."""
+        """Run a program in a state, and note what it came to; a negative one is where a word's value comes from, and
+        one from QUESTION on is a question."""
+        if program >= QUESTION:
+            self.layout.questions.find(program - QUESTION, row, self.layout.values)
+            return
         if program < 0:
             self.renaming.learn(*self.origins.learn(program, row))
             return

@@ -43,6 +43,12 @@ which otherwise takes as long as all that is done with these."""
 INLINED: Final[Any] = {**UNCOUNTED, "forceinline": True}
 """Options of those of them that run for every state: to hand over so many arrays takes as long as much of the work."""
 
+NOT_ASKED: Final = 0xFFFF
+BEING_ASKED: Final = 0xFFFE
+"""In place of the number of a finding: the question has not been asked of this value yet, or it is about to be."""
+QUESTION: Final = 1 << 40
+"""In place of a program that has to run: from it on a question is to be asked."""
+
 WAYS: Final = 4
 """Paths of each program that are kept (`tidegauge.spec.kernel.fast.recents`)."""
 
@@ -86,7 +92,7 @@ def _beside(node, value, nodes):
 
 @compiled_and_kept(**UNCOUNTED)
 def in_table(node, value, keys, codes, missed):
-    """What a value leads to by the table; NOWHERE, with its slot in `missed`, if it is not there."""
+    """What a value leads to by the table; NOWHERE, with its slot and its key in `missed`, if it is not there."""
     mask = np.uint64(len(keys) - 1)
     key = (np.uint64(node) << np.uint64(32)) | np.uint64(value)
     slot = mixed(key) & mask
@@ -94,6 +100,7 @@ def in_table(node, value, keys, codes, missed):
         if keys[slot] == EMPTY:
             missed[0] = slot
             missed[1] = np.int64(key)
+            missed[2] = -1
             return NOWHERE
         slot = (slot + np.uint64(1)) & mask
     return codes[slot]
@@ -101,9 +108,10 @@ def in_table(node, value, keys, codes, missed):
 
 @compiled_and_kept(**UNCOUNTED)
 def walked(program, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns, missed):
-    """The leaf to which a state leads; where nothing is known, what is asked is marked, and `missed` has its slot.
+    """The leaf to which a state leads; where nothing is known, `missed` has what `noted` marks.
 
-    The path is kept, instead of the program's oldest one.
+    That is a slot and its key, or the number of a value and behind it the question that has not been asked of that. The
+    path is kept, instead of the program's oldest one.
     """
     lanes = len(kept)
     way = program * WAYS + turns[program]
@@ -120,8 +128,12 @@ def walked(program, kept, places, roots, nodes, keys, codes, question_words, que
             word = question_words[question]
         value = (kept[places[0, word]] >> places[1, word]) & places[2, word]
         if question >= 0:
-            value = np.uint64(questions[question, value])
+            number = value
+            value = np.uint64(questions[question, number])
         bits[at + np.int64(places[0, word])] |= places[2, word] << places[1, word]
+        if question >= 0 and np.int64(value) >= BEING_ASKED:
+            missed[0], missed[2] = np.int64(number), question
+            return NOWHERE if np.int64(value) == NOT_ASKED else ASKED
         code = _beside(node, np.int64(value), nodes)
         if code == NOWHERE:
             code = in_table(node, value, keys, codes, missed)
@@ -191,7 +203,7 @@ def _put_beside(node, value, code, nodes, filled, keys, codes, used):
 def learned_all(row_words, programs, ends, words, values, leaves, roots, nodes, filled, keys, codes, used):
     """Add paths, which lie behind each other, to the tries of their programs: (a program that read other words than it
     did before, or -1; filled, used). Words from `row_words` on are questions."""
-    missed = np.zeros(2, np.int64)
+    missed = np.zeros(3, np.int64)
     start = 0
     for path in range(len(programs)):
         program = programs[path]
@@ -251,10 +263,13 @@ def rehashed(keys, codes, larger_keys, larger_codes):
 
 
 @compiled_and_kept(**UNCOUNTED)
-def noted(program, state, is_root, roots, keys, codes, missed, misses, count, used):
-    """Note that a program has to run in a state, once for all that come by."""
+def noted(program, state, is_root, roots, keys, codes, questions, missed, misses, count, used):
+    """Note that a program has to run in a state, or a question to be asked, once for all that come by."""
     if is_root:
         roots[program] = ASKED
+    elif missed[2] >= 0:
+        questions[missed[2], missed[0]] = BEING_ASKED
+        program = QUESTION + missed[2]
     else:
         keys[np.uint64(missed[0])] = np.uint64(missed[1])
         codes[np.uint64(missed[0])] = ASKED

@@ -60,7 +60,7 @@ class Run:
         finding = self.questions.word(word, ask, arguments, self.values[word])
         if finding not in self.words:
             self.words.append(finding)
-        return self.questions.finding(self.row, finding)
+        return self.questions.finding(self.row, finding, self.values)
 
 
 class Piecemeal:

@@ -53,7 +53,7 @@ class Known:
             kept[int(PACKING.places[0, word])] |= np.uint64(value) << PACKING.places[1, word]
         code = walked(
             which, kept, PACKING.places, self.tries.roots, self.tries.nodes, self.tries.keys, self.tries.codes,
-            self.question_words, self.questions, *self.recents.of(PROGRAMS, PACKING.lanes), np.zeros(2, np.int64),
+            self.question_words, self.questions, *self.recents.of(PROGRAMS, PACKING.lanes), np.zeros(3, np.int64),
         )  # fmt: skip
         return -1 if code == NOWHERE else int(FIRST_LEAF - code)
 

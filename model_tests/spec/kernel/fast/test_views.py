@@ -13,6 +13,7 @@ from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
 from tidegauge.spec.kernel.fast.moving import Copied
 from tidegauge.spec.kernel.fast.origins import in_order
 from tidegauge.spec.kernel.fast.questions import Itself
+from tidegauge.spec.kernel.fast.trie_tables import NOT_ASKED
 from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
 from tidegauge.spec.kernel.parts import Part, Parts
 from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL, one_at_a_time, question
@@ -192,12 +193,24 @@ def test_a_question_that_raises_raises_where_it_is_asked_and_nowhere_else() -> N
         first(received(shelf.orders, ORDER))
 
 
-def test_the_finding_of_each_value_is_known_when_it_is_met() -> None:
+def test_a_question_is_asked_of_a_value_once_and_when_somebody_wants_to_know() -> None:
+    asked = list[tuple[Item, ...]]()
+
+    @question
+    def heard(orders: tuple[Item, ...]) -> int:
+        asked.append(orders)
+        return len(orders)
+
     layout, run, shelf = viewed()
-    assert large(shelf.orders, 5) == ()
+    assert heard(shelf.orders) == heard(shelf.orders) == len(SHELF.orders)
     (word,) = run.words
-    other = layout.encoded(evolve(SHELF, orders=(Item(9, "z"),)))
-    assert layout.questions.finding(other, word) == (Item(9, "z"),)
+    new = (Item(9, "z"), ORDER)
+    other = layout.encoded(evolve(SHELF, orders=new))
+    assert asked == [SHELF.orders]
+    assert layout.questions.value(other, word) == NOT_ASKED
+    for _ in range(2):
+        assert layout.questions.finding(other, word, layout.values) == 2
+        assert asked == [SHELF.orders, new]
     assert layout.questions.value(other, word) != layout.questions.value(run.row, word)
 
 
