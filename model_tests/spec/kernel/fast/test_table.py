@@ -101,6 +101,7 @@ def test_states_that_are_packed_in_another_way_are_found_by_their_new_hashes(mem
     kept.fetch(np.array(sorted(map(hash_of, away)), np.uint64))
     for number in away:
         assert number in found(kept.slots, hash_of(number))
+    assert sum(size for _, size in kept.runs.saved) == kept.first
     if memory is not None:
         assert away
         assert {name.removesuffix("-hashes") for name in storage._arrays if name.endswith("-hashes")} == {
