@@ -182,21 +182,19 @@ def _gathered(
                 if steps == len(chosen):
                     return NO_ROOM, asked, used
                 leaf = FIRST_LEAF - code
-                chosen[steps, 0] = program
-                chosen[steps, 1] = leaf
+                chosen[steps, 0], chosen[steps, 1] = program, leaf
                 steps += 1
                 for change in range(leaf_start[leaf] + 1, leaf_start[leaf + 1], 2):
-                    if leaf_items[change] < 0:
-                        value = value_of((-1 - leaf_items[change]) >> 32, kept, places)
-                        code = came_to(leaf_items[change], value, keys, codes, missed)
+                    origin = leaf_items[change]
+                    if origin < 0:
+                        code = came_to(origin, value_of((-1 - origin) >> 32, kept, places), keys, codes, missed)
                         complete = complete and code >= 0
                         if code == NOWHERE and len(misses) == 0:
                             return INCOMPLETE, asked, used
                         if code == NOWHERE:
                             asked, used = noted(
-                                leaf_items[change], state, False, roots, keys, codes, questions, missed, misses, asked,
-                                used,
-                            )  # fmt: skip
+                                origin, state, False, roots, keys, codes, questions, missed, misses, asked, used
+                            )
                             if asked == len(misses):
                                 return INCOMPLETE, asked, used
     return steps if complete else INCOMPLETE, asked, used

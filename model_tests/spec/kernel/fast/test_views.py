@@ -197,12 +197,12 @@ def test_a_question_is_asked_of_a_value_once_and_when_somebody_wants_to_know() -
     asked = list[tuple[Item, ...]]()
 
     @question
-    def heard(orders: tuple[Item, ...]) -> int:
+    def counted(orders: tuple[Item, ...]) -> int:
         asked.append(orders)
         return len(orders)
 
     layout, run, shelf = viewed()
-    assert heard(shelf.orders) == heard(shelf.orders) == len(SHELF.orders)
+    assert counted(shelf.orders) == counted(shelf.orders) == len(SHELF.orders)
     (word,) = run.words
     new = (Item(9, "z"), ORDER)
     other = layout.encoded(evolve(SHELF, orders=new))
