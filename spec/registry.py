@@ -42,6 +42,7 @@ from tidegauge.spec.bugs.groups import GROUP_BUGS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.bugs.kip848 import FIRST_KIP848_BUGS, KIP848_BUGS
+from tidegauge.spec.bugs.kip853 import KIP853_BUGS, KIP996_BUGS
 from tidegauge.spec.bugs.kraft import KRAFT_BUGS
 from tidegauge.spec.bugs.loading import LOADING_BUGS
 from tidegauge.spec.bugs.offsets import OFFSET_BUGS
@@ -81,6 +82,8 @@ from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.offsets.machine import Offsets
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+from tidegauge.spec.published.kip853.machine import Kip853
+from tidegauge.spec.published.kip996.machine import Kip996
 from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
@@ -339,6 +342,10 @@ def _by_fields(what: str, constant: str, *fields: str) -> Population:
 
 
 CLIENTS: Final = _by_fields("client", "clients", "client")
+STARTED: Final = (
+    _by_fields("server", "max_servers", "server", "peer", "asked"),
+    _by_fields("host", "hosts", "host"),
+)
 
 
 def _extended(
@@ -394,6 +401,8 @@ REGISTRY: Final = Registry(
         populations=(_by_fields("server", "servers", "server"),),
     ),
     Registration("pull-raft-2", PullRaft2(), populations=(_by_fields("server", "servers", "server"),)),
+    Registration("kip853", Kip853(), bugs=tuple(KIP853_BUGS.values()), populations=STARTED),
+    Registration("kip996", Kip996(), bugs=tuple(KIP996_BUGS.values()), populations=STARTED),
     _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),
     _extended(
         "controlled-shutdown", MODELS["controlled-shutdown"].machine, controlled_shutdown.BUGS, ControlledShutdown

@@ -22,5 +22,7 @@ STEPS: Final[Mapping[str, Callable[[Trace[Any]], tuple[Step, ...]]]] = {
     "kraft": _SERVERS,
     "pull-raft": _SERVERS,
     "pull-raft-2": _SERVERS,
+    "kip853": PlainSteps((("max_servers", "server"),)),
+    "kip996": PlainSteps((("max_servers", "server"),)),
 }
 """By machine."""

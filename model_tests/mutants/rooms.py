@@ -235,6 +235,8 @@ ROOMS: Final = (
     _specification("transactions' diary", "published/transactions_diary", (f"{_SPEC_TESTS}/published",)),
     _specification("KRaft", "published/kraft", (f"{_SPEC_TESTS}/published",)),
     _specification("PullRaft", "published/pull_raft", (f"{_SPEC_TESTS}/published",)),
+    _specification("KIP-853", "published/kip853", (f"{_SPEC_TESTS}/published",)),
+    _specification("KIP-996", "published/kip996", (f"{_SPEC_TESTS}/published",)),
     _specification("PullRaft, variant 2", "published/pull_raft_2", (f"{_SPEC_TESTS}/published",)),
 )
 

@@ -50,6 +50,11 @@ from tidegauge.spec.published.kip320 import actions as kip320
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip848 import actions as kip848
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+from tidegauge.spec.published.kip853 import actions as quorum
+from tidegauge.spec.published.kip853 import messages as voters
+from tidegauge.spec.published.kip853.machine import Kip853
+from tidegauge.spec.published.kip996 import messages as pre_votes
+from tidegauge.spec.published.kip996.machine import Kip996
 from tidegauge.spec.published.kraft import actions as kraft
 from tidegauge.spec.published.kraft.machine import Kraft
 from tidegauge.spec.published.pull_raft import actions as pull_raft
@@ -418,6 +423,9 @@ OF_OTHERS: Final = (
     Reached("a server leads", PullRaft(values=1), 5, of(pull_raft.BecomeLeader)),
     Reached("a server has pulled a value", PullRaft(values=1), 9, of(pull_raft.HandleSuccessPullEntriesResponse)),
     Reached("a value is acknowledged", PullRaft(servers=2), 12, of(pull_raft.AcceptPullEntriesRequest)),
+    Reached("a value is acknowledged", Kip853(), 6, of(voters.AcceptFetchRequestFromVoter)),
+    Reached("a server leads in a later epoch", Kip853(), 4, of(quorum.BecomeLeader)),
+    Reached("a value is acknowledged", Kip996(), 6, of(pre_votes.AcceptFetchRequest)),
     Reached("a server leads", PullRaft2(values=1), 5, of(second_pull_raft.BecomeLeader)),
     Reached("a server has pulled a value", PullRaft2(values=1), 10, of(pull_raft.HandleSuccessPullEntriesResponse)),
     Reached("a value is acknowledged", PullRaft2(servers=2), 13, of(pull_raft.AcceptPullEntriesRequest)),

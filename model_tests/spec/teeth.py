@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from tidegauge.model_tests.spec.published import wrong_quorums
 from tidegauge.spec.administration.machine import Administration
 from tidegauge.spec.administration.replicas import JoinIsr
 from tidegauge.spec.administration.state import NONE as NOBODY
@@ -484,6 +485,7 @@ WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
     ("replication-3.5", LosesTheLastReplica(brokers=2, replication_factor=2), "ConsistentReadProperty"),
     ("replication-3.5", CountsTheRecordFetched(brokers=2, replication_factor=2, max_fences=0),
      "NoCommittedRecordLostGlobally"),
+    *wrong_quorums.WRONG,
     # goals
     ("replication-3.5", without(_TWO_BROKERS, UnfenceBroker), "every broker runs, and is unfenced"),
     ("replication-3.5", without(_TWO_BROKERS, SendReplicaFetch), "every write is acknowledged or refused"),

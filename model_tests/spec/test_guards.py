@@ -43,6 +43,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "kraft": "0 00000000",
     "pull-raft": "0 00000000",
     "pull-raft-2": "0 00000000",
+    "kip853": "0 00000000",
+    "kip996": "0 00000000",
     "reassignment": "156234 b5c3030c",
     "controlled-shutdown": "106688 2c39065b",
     "retention": "110417 cda128a0",

@@ -28,6 +28,8 @@ FOLLOW: Final[Mapping[str, str]] = {
     "kraft": "5e621322",
     "pull-raft": "82b2d701",
     "pull-raft-2": "58b92e9b",
+    "kip853": "a2d02ae8",
+    "kip996": "bdbe8226",
     "reassignment": "56a31586",
     "controlled-shutdown": "b9407794",
     "retention": "1b58672e",

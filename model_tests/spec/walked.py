@@ -18,6 +18,8 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.lag.machine import Lag
 from tidegauge.spec.offsets.machine import Offsets
+from tidegauge.spec.published.kip853.machine import Kip853
+from tidegauge.spec.published.kip996.machine import Kip996
 from tidegauge.spec.published.replication35.machine import Replication35
 from tidegauge.spec.recovery.machine import of_all_kinds
 from tidegauge.spec.registry import REGISTRY
@@ -72,6 +74,16 @@ LARGE: Final[Mapping[str, Machine[Any]]] = {
         instances=(0, 0),
         commits=2,
         bounds=Bounds(dict.fromkeys(GroupMigration().perturbations, OFTEN)),
+    ),
+    "kip853": Kip853(max_servers=3, max_restarts=OFTEN, max_added=OFTEN, max_removed=OFTEN, min_voters=1, max_voters=3),
+    "kip996": Kip996(
+        max_servers=3,
+        max_restarts=OFTEN,
+        max_added=OFTEN,
+        max_removed=OFTEN,
+        min_voters=1,
+        max_voters=3,
+        max_disruptions=OFTEN,
     ),
     "lag": Lag(count=2, max_time=20, max_records=4, max_fetches=20, max_epochs=OFTEN, max_restarts=OFTEN),
     "offsets": Offsets(producers=1, max_entries=4, max_rebalances=2, applies_later=True),

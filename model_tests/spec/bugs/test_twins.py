@@ -41,6 +41,8 @@ TWINS: Final[Mapping[str, int]] = {
     "KeepsEpoch": 448, "TransitionsAtOnce": 448, "KeepsCoordinatorEpoch": BOUND,
     # KRaft
     "VotesForAll": BOUND, "LeadsWithoutMajority": 1_230, "CommitsWithoutMajority": 10_468, "CommitsOnSending": 10_468,
+    # KIP-853 and KIP-996
+    "Kip853VotesForAll": BOUND, "Kip853CommitsWithoutMajority": BOUND, "Kip996LeadsWithoutMajority": BOUND,
     # PullRaft
     "PullCommitsWithoutMajority": BOUND,
     # extensions of replication

@@ -37,6 +37,9 @@ SECOND_PULLS: Final = "p2_2s_e2r0"
 PARTED: Final = Replication35(brokers=2, replication_factor=2, min_isr=1, values=2, max_unclean_shutdowns=0)
 FETCHES: Final = "repl35_f0u0"
 BROKERS: Final = "repl35_cfg_cap9"
+VOTERS: Final = "kip853_2s_e2"
+PRE_VOTES: Final = "kip996_2s_unatt_cap12"
+DISRUPTED: Final = "kip996_3s_d1_cap9"
 
 
 def _given_back(place: int) -> Wrong:
@@ -162,9 +165,27 @@ COUNTED: Final[tuple[tuple[RuleMutant, int], ...]] = (
     (_counted("fetches_for_ever", "needs_fetch", always(True), FETCHES), 4),
     (_counted("learns_of_everything", "reasons_to_update", always(1), FETCHES), 1),
     (_counted("has_no_metadata", "metadata_log", always(()), BROKERS), 5),
+    # --- KIP-853
+    (_counted("votes_for_nobody", "grants", always(False), VOTERS), 4),
+    (_counted("votes_for_shorter_logs", "is_not_behind", always(True), VOTERS), 5),
+    (_counted("gives_no_entry", "fetched", always(()), VOTERS), 3),
+    (_counted("notes_no_ends", "with_end", _given_back(0), VOTERS), 13),
+    (_counted("commits_nothing", "high_watermark", always(0), VOTERS), 10),
+    (_counted("commits_what_others_wrote", "may_commit", always(True), VOTERS), 14),
+    (_counted("uses_no_response", "responded", lambda m, r, number, server, message: (server, False), VOTERS), 6),
+    (_counted("learns_of_no_leader", "is_news", always(False), VOTERS), 6),
+    (_counted("never_resigns", "resigned", _given_back(1), VOTERS), 1),
+    (_counted("notes_no_election", "elected",
+              lambda m, r, number, server: attrs.evolve(r(number, server), log=server.log), VOTERS), 8),
+    # --- KIP-996
+    (_counted("votes_for_nobody", "grants", always(False), PRE_VOTES), 5),
+    (_counted("votes_though_a_leader_is_at_work", "would_vote", always(True), DISRUPTED), 3),
+    (_counted("learns_of_no_leader", "is_news", always(False), PRE_VOTES), 10),
+    (_counted("never_resigns", "resigned", _given_back(1), DISRUPTED), 3),
 )
 """A wrong rule, by the run of TLC's that differs, and the first level that does."""
 # fmt: on
+_ASKED: Final = "no run of TLC's comes to where it matters: a test asks it"
 _BOUND: Final = "a bound of the model: which subscriptions count as perturbations"
 NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("Kip848Rules", "is_perturbed"): _BOUND,
@@ -173,6 +194,14 @@ NOT_MUTATED: Final[Mapping[tuple[str, str], str]] = {
     ("PullRaftRules", "last_common"): "as truncated of KRaft",
     ("PullRaftRules", "truncated"): "as truncated of KRaft",
     ("PullRaft2Rules", "told"): "as truncated of KRaft; a test tells a follower whose log diverges",
+    **dict.fromkeys(
+        (
+            *(("Kip853Rules", rule) for rule in ("truncated", "may_have_led", "is_all")),
+            *(("Kip853Rules", rule) for rule in ("may_reconfigure", "reconfigured", "leaves", "without_leader")),
+            *(("Kip996Rules", rule) for rule in ("is_free_for", "may_have_led", "is_all", "elected", "without_leader")),
+        ),
+        _ASKED,
+    ),
     ("Kip320", "type_ok"): "a property, which a test asks of walks: as an invariant it would double each search",
 }
 """Why a rule has no wrong one."""

@@ -11,6 +11,8 @@ from typing import Final
 from tidegauge.model_tests.spec.published.tlc import Search, search
 from tidegauge.spec.published.kip848 import variants as groups
 from tidegauge.spec.published.kip848.machine import FirstKip848, Kip848
+from tidegauge.spec.published.kip853 import variants as voters
+from tidegauge.spec.published.kip996 import variants as pre_votes
 from tidegauge.spec.published.kraft import variants as kraft
 from tidegauge.spec.published.kraft.variants import CountedAsByTlc
 from tidegauge.spec.published.pull_raft import variants as pulls
@@ -84,6 +86,21 @@ REPLICATION: Final = (
     search(replication.CountsTheRecordFetched(), "S4_35_hw_offbyone"),
     search(replication.ElectsOutsideTheIsr(), "S5_35_leader_outside_isr"),
 )
+_THREE: Final = {"servers": 3, "max_servers": 3, "hosts": 3, "max_voters": 3}
+KIP853: Final = (
+    search(voters.CountedAsByTlc(**_THREE, max_epoch=1), "kip853_e1"),
+    search(voters.CountedAsByTlc(hosts=3), "kip853_2s_e2"),
+    search(voters.CountedAsByTlc(max_servers=3, max_voters=3, max_epoch=1), "kip853_2s_1obs_cap10"),
+    search(voters.Kip853VotesForAll(**_THREE), "R1_853_doublevote"),
+    search(voters.Kip853VotesForShorterLogs(**_THREE), "R2_853_shortlog"),
+    search(voters.Kip853CommitsWithoutMajority(**_THREE), "R3_853_hw_no_quorum"),
+)
+KIP996: Final = (
+    search(pre_votes.CountedAsByTlc(**_THREE), "kip996_d0"),
+    search(pre_votes.CountedAsByTlc(**_THREE, max_disruptions=1), "kip996_3s_d1_cap9"),
+    search(pre_votes.Unattached(values_per_epoch=0), "kip996_2s_unatt_cap12"),
+    search(pre_votes.Kip996LeadsWithoutMajority(values_per_epoch=0), "Q1_996_2s_unatt_noquorum"),
+)
 TRANSACTIONS: Final = (
     search(FirstDiary(clients=1), "txn01_cfg", converges=True),
     search(FirstDiary(), "txn01_2c", converges=True),
@@ -98,29 +115,15 @@ TRANSACTIONS: Final = (
     search(diary.FencesNobody(), "TB7_no_producer_fence"),
 )
 SEARCHES: Final[Mapping[str, Search]] = {
-    name: one for one in (*KIP848, *KRAFT, *PULL_RAFT, *REPLICATION, *TRANSACTIONS) for name in one.names
+    name: one
+    for one in (*KIP848, *KRAFT, *PULL_RAFT, *KIP853, *KIP996, *REPLICATION, *TRANSACTIONS)
+    for name in one.names
 }
 """By the name of TLC's run."""
 _STATE: Final = "it begins in a state of its own, which was not kept"
-_PORTED: Final = "the model is not ported"
 NOT_SEARCHED: Final[Mapping[str, str]] = {
     "KB4_fig8": _STATE,
     "KB5_novalidpos_fig8init": _STATE,
     "k_view_2s_e2r1": "of states that the model's view makes one, TLC goes on from the one that it finds first",
-    **dict.fromkeys(
-        (
-            "R1_853_doublevote",
-            "R2_853_shortlog",
-            "R3_853_hw_no_quorum",
-            "kip853_2s_1obs_cap10",
-            "kip853_2s_e2",
-            "kip853_e1",
-            "Q1_996_2s_unatt_noquorum",
-            "kip996_2s_unatt_cap12",
-            "kip996_3s_d1_cap9",
-            "kip996_d0",
-        ),
-        _PORTED,
-    ),
 }
 """Why a run of TLC's is held by no test."""

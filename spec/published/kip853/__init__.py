@@ -1,0 +1,1 @@
+"""KRaft whose voters change (KIP-853)."""

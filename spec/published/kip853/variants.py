@@ -1,0 +1,45 @@
+"""The published KIP-853 model with a rule taken out: what the explorer then finds says what that rule is for."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.published.kip853.actions import Kip853Action
+from tidegauge.spec.published.kip853.machine import Kip853
+from tidegauge.spec.published.kip853.messages import AcceptFetchRequestFromObserver
+from tidegauge.spec.published.kip853.state import Role, Server, State
+from tidegauge.spec.published.kraft.state import Position
+
+
+@attrs.frozen
+class CountedAsByTlc(Kip853):
+    """Steps as TLC counts them: both alternatives of ValidFetchPosition hold of a fetch from the beginning of a log."""
+
+    def candidates(self, state: State) -> list[Kip853Action]:
+        found = super().candidates(state)
+        fetches = [one for one in found if isinstance(one, AcceptFetchRequestFromObserver)]
+        return found + [one for one in fetches if one.message.end == Position()]
+
+
+@attrs.frozen
+class Kip853VotesForAll(Kip853):
+    """A voter votes for everybody who asks: two servers lead in one epoch."""
+
+    def is_free_for(self, voter: Server, candidate: int) -> bool:
+        return voter.role in (Role.UNATTACHED, Role.VOTED)
+
+
+@attrs.frozen
+class Kip853VotesForShorterLogs(Kip853):
+    """A voter votes for a candidate whose log is behind its own: the next leader lacks what was acknowledged."""
+
+    def is_not_behind(self, end: Position, voter: Server) -> bool:
+        return True
+
+
+@attrs.frozen
+class Kip853CommitsWithoutMajority(Kip853):
+    """A leader commits what it has: the next leader lacks what was acknowledged."""
+
+    def is_replicated(self, servers: int, leader: Server) -> bool:
+        return True

@@ -1,0 +1,1 @@
+"""KRaft whose voters ask first whether they would be voted for (KIP-996)."""

@@ -1,0 +1,43 @@
+"""The published KIP-996 model as TLC was run on it otherwise than published, and with a rule taken out."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.published.kip853.actions import Kip853Action
+from tidegauge.spec.published.kip853.state import Role, Server, State
+from tidegauge.spec.published.kip996.actions import OfReasons
+from tidegauge.spec.published.kip996.machine import Kip996
+from tidegauge.spec.published.kraft.state import NOBODY
+
+
+@attrs.frozen
+class CountedAsByTlc(Kip996):
+    """Steps as TLC counts them: one for each reason, where a timeout has several."""
+
+    def candidates(self, state: State) -> list[Kip853Action]:
+        found = super().candidates(state)
+        for one in tuple(found):
+            if isinstance(one, OfReasons) and not one.guard(self, state):
+                found += [one] * (one.reasons(self, state) - 1)
+        return found
+
+
+@attrs.frozen
+class Unattached(CountedAsByTlc):
+    """Nobody leads in the beginning: the first election is one of the model."""
+
+    def _begun(self, number: int) -> Server:
+        return evolve(super()._begun(number), role=Role.UNATTACHED, leader=NOBODY)
+
+    def _may_elect(self) -> bool:
+        return self.servers > 1 and self.max_epoch > 1
+
+
+@attrs.frozen
+class Kip996LeadsWithoutMajority(Unattached):
+    """A candidate leads with its own vote: two servers lead in one epoch."""
+
+    def is_elected(self, candidate: Server) -> bool:
+        return True
