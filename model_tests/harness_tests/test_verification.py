@@ -177,6 +177,10 @@ def test_a_goal_that_a_large_campaign_never_saw_fails_it_with_the_line_that_repe
     assert ran.stage.verdict is (Verdict.VIOLATED if fails else Verdict.HOLDS)
     assert "the ISR shrank" in ran.stage.result
     assert "the ISR grew" not in ran.stage.result
+    for again in ("tidegauge simulate --seed 3 --seeds 60 --breed", ""):
+        bred = attrs.evolve(ran, bred=again)
+        told = "not seen in 60 runs: the ISR shrank" + (f" (again: {again})" if again else "")
+        assert bred.unmet == ((told,) if fails else ())
 
 
 def test_a_campaign_is_the_same_for_any_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

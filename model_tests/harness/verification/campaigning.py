@@ -98,6 +98,8 @@ class Campaign:
     reproduced: Mapping[int, str] = attrs.field(factory=dict)
     """The number of a run's history -> the command that runs it again."""
     clients: Clients = Clients.PLAIN
+    bred: str | None = None
+    """How a campaign whose runs are bred from one another is run again; "" where it began with runs of others."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:
@@ -111,8 +113,11 @@ class Campaign:
         """
         if self.bug is not None or len(self.runs) < SEEDS_TO_SEE:
             return ()
-        again = f"tidegauge simulate --seed {self.runs[0].seed} --seeds {len(self.runs)}{self.clients.option}"
-        return tuple(f"not seen in {len(self.runs)} seeds: {goal} (again: {again})" for goal in self.never_seen)
+        count, what = len(self.runs), "seeds" if self.bred is None else "runs"
+        again = f"tidegauge simulate --seed {self.runs[0].seed} --seeds {count}{self.clients.option}"
+        again = again if self.bred is None else self.bred
+        told = f" (again: {again})" if again else ""
+        return tuple(f"not seen in {count} {what}: {goal}{told}" for goal in self.never_seen)
 
     @property
     def stage(self) -> Stage:
@@ -200,6 +205,7 @@ def breed(
 ) -> Campaign:
     """So many runs, generation by generation; `corpus` keeps those that are worth going on from."""
     done: list[Ran] = []
+    again = "" if corpus.kept else f"tidegauge simulate --seed {corpus.seed} --seeds {runs} --breed"
     while len(done) < runs:
         generation = corpus.generation(min(GENERATION, runs - len(done)))
         results = dict(run([Task("simulate", ran_with, (options, True)) for options in generation], workers))
@@ -210,7 +216,7 @@ def breed(
             if one.failures:
                 on_failure(f"{one.failures[0].splitlines()[0].removesuffix(':')} (again: {one.reproduce})")
         advance("simulate", len(done), runs)
-    return gathered(done, folder, corpus.bug)
+    return attrs.evolve(gathered(done, folder, corpus.bug), bred=again)
 
 
 def gathered(ordered: Sequence[Ran], folder: Path, bug: str | None, clients: Clients = Clients.PLAIN) -> Campaign:
