@@ -196,6 +196,13 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "impl/coordinators/groups/consumer/coordinator.py _updated: `value is not None and getattr(member, name) != value` "
     "-> `value is not None`": "a copy of a member that says the same is not written: the condition saves the copy",
+    "impl/storage/survey.py _Reader.window: `self.size - position` -> `self.size + position` in "
+    "`min(max(size, _SCAN_BYTES), self.size - position)`": (
+        "what is behind the end of the file is zeroes, and who looks asks first whether the file reaches so far"
+    ),
+    "spec/groups/consumer/properties.py offsets_do_not_go_back: "
+    "`old == new or new.value >= old.value or new.member_id == old.member_id` -> "
+    "`new.value >= old.value or new.member_id == old.member_id`": "of two equal offsets neither is lower",
     "spec/recovery/opening.py Opening.known_end: `state.high_watermark <= (end or 0) + REACH` -> "
     "`state.high_watermark < (end or 0) + REACH`": (
         "no offset of the machine is exactly as far away as a file reaches: either no log has it, or it is near"

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
+import attrs
 import pytest
 
 from tidegauge.model_tests.spec.walked import NAMES, every_so_many, machine_of
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import encode
+from tidegauge.spec.kernel.guarded import EnumeratingMachine
+from tidegauge.spec.registry import REGISTRY
 
 EACH: Final = 8
 """Of so many states of a walk, all that follow one count."""
@@ -81,6 +85,39 @@ INTERCHANGEABLE: Final[Mapping[str, int]] = {
 }
 """How many processes of a machine only their names tell apart, if any do."""
 
+CLASSES: Final[Mapping[str, str]] = {
+    "replication": "24 14",
+    "reassignment": "25 14",
+    "controlled-shutdown": "28 18",
+    "retention": "25 15",
+    "directories": "33 21",
+    "damage": "31 19",
+    "lost-logs": "34 22",
+    "running-damage": "39 21",
+    "late-messages": "27 19",
+    "unregistering": "26 15",
+    "deletion": "26 15",
+    "reads": "26 16",
+    "settings": "24 14",
+    "composed-replication": "39 23",
+    "idempotence": "13 8",
+    "transactions": "27 12",
+    "classic-groups": "25 10",
+    "consumer-groups": "25 6",
+    "group-migration": "21 9",
+    "committed-reads": "13 14",
+    "unclean-transactions": "13 13",
+    "administration": "18 18",
+    "workers": "12 12",
+    "idempotence of one producer": "8",
+    "idempotence of deleted records": "9",
+    "classic groups that commit": "13",
+    "group migration of static members": "12",
+    "transactions of version 1": "14",
+    "transactions that a database decides": "16",
+}
+"""How many classes of action each machine lets happen here, and with the constants of the registry if it is there."""
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_lead_where_they_ever_led(name: str) -> None:
@@ -94,3 +131,21 @@ def test_steps_lead_where_they_ever_led(name: str) -> None:
 def test_so_many_processes_are_interchangeable() -> None:
     found = {name: count for name in NAMES if (count := machine_of(name).interchangeable)}
     assert found == INTERCHANGEABLE, "if a machine is new, or is meant to have others, these are the numbers"
+
+
+def possible_classes(name: str) -> str:
+    """How many classes of action a machine lets happen here, and how many with the constants of the registry."""
+    every = (machine_of(name), *((REGISTRY.machine(name),) if name in REGISTRY.names else ()))
+    return " ".join(str(len(one.possible_types)) for one in every if isinstance(one, EnumeratingMachine))
+
+
+def test_so_many_classes_of_action_are_possible() -> None:
+    found = {name: counts for name in NAMES if (counts := possible_classes(name))}
+    assert found == CLASSES, "if a machine has a new action, or constants let another one happen, these are the numbers"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if isinstance(machine_of(name), EnumeratingMachine)])
+def test_no_machine_takes_a_bound_of_what_it_has_not(name: str) -> None:
+    machine: Any = machine_of(name)
+    with pytest.raises(ValueError, match="has no perturbation Tide"):
+        attrs.evolve(machine, bounds=Bounds(Tide=1))

@@ -22,6 +22,8 @@ SEGMENTS = 3
 BATCHES = 3
 """In each segment."""
 SIZES = (1, 250, 1 << 20)
+INTO_THE_FILE_BEFORE = ((7, BATCHES, 0), (7, 2 * BATCHES, 1))
+"""Records, batch and bit: the first batch of a file would begin in the last one of the file before it."""
 
 
 def value(offset: int) -> bytes:
@@ -82,7 +84,7 @@ def check(records: int, number: int, bit: int) -> None:
 def flips() -> list[tuple[int, int, int]]:
     every = [(records, number, bit) for records in (1, 4) for number in range(SEGMENTS * BATCHES) for bit in range(64)]
     small = [one for one in every if one[2] < 6 or one[2] in (30, 31, 32, 63)]
-    return random.Random(1).sample(small, 40)
+    return [*random.Random(1).sample(small, 40), *INTO_THE_FILE_BEFORE]
 
 
 @pytest.mark.parametrize(("records", "number", "bit"), flips())

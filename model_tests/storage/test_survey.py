@@ -67,6 +67,15 @@ def test_a_file_is_read_the_same_through_any_window(window: int, monkeypatch: py
     assert [found(damaged_in(seed)) for seed in range(40)] == whole
 
 
+@pytest.mark.parametrize("damage", [b"\0" * 7, b"tide" * 30])
+def test_what_is_damaged_held_an_offset_at_least(damage: bytes) -> None:
+    """So the batch at the very offset that is missing is none of it, though another one follows; that one is."""
+    first, second, third = map(batch, range(3))
+    place, behind = len(first), len(first) + len(damage) + len(second)
+    pieces = found(first + damage + second + third, BOUNDS._replace(limit=3))
+    assert pieces == [(0, 0), DamagedExtent(place, behind - place, 1, 2), (behind, 2)]
+
+
 def checksums(content: bytes, bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many are looked at until the file is read; two batches are found in it."""
     counted: list[int] = []

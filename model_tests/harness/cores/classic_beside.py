@@ -376,6 +376,7 @@ def refuses_what_is_no_group(cores: Beside) -> None:
     for group, wanted in (("", ErrorCode.invalid_group_id), ("nobody's", ErrorCode.unknown_member_id)):
         outcomes = (
             classic.join(JoinGroup(group, "consumer", protocols, "member"), token, now),
+            classic.join(JoinGroup(group, "consumer", (), "member"), token, now),
             classic.sync(SyncGroup(group, 0, "member"), token, now),
             classic.leave(LeaveGroup(group, (Leaving("member"),)), token, now),
         )
@@ -383,6 +384,7 @@ def refuses_what_is_no_group(cores: Beside) -> None:
         errors = (one.members[0].error if isinstance(one, LeaveResponse) and one.members else one.error for one in told)
         found = [*errors, classic.heartbeat(Heartbeat(group, 0, "member"), now)]
         assert found == [wanted] * len(found), f"{found} is told who asks for the group {group!r}"
+        assert not classic.groups, f"who is refused leaves a group {group!r}"
     left = GroupMetadata("", 5, None, None, 0, ())
     classic.load(GROUP, left, now)
     assert classic.groups[GROUP].generation == left.generation, "a group that was left begins anew"
