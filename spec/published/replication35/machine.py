@@ -123,7 +123,7 @@ class Replication35(Replication35Rules):
                 f"min_isr={self.min_isr}, initial_isr={self.initial_isr}, "
                 f"replication_factor={self.replication_factor}, brokers={self.brokers}"
             )
-            raise ValueError(f"{sizes}: each is at least 1, and as large as the one before")
+            raise ValueError(f"{sizes}: each is at least 1, and at least as large as the one before")
 
     def candidates(self, state: State) -> list[Replication35Action]:
         """Actions whose guards are worth a look."""
