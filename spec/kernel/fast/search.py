@@ -392,10 +392,10 @@ class FastSearch(Search[S]):
                 self.table.make_room(self.count, INTERVAL)
             before = self.snapshot()
             how, at, step, asked = self.call(start, skip, end, is_told)
+            self.ask_all(self.misses, asked)  # first: what is judged may wait for the same question
             self.judge_expanded(before, start, skip, end, at, is_told)
             is_told = is_told and (at, step) == (start, skip)
             start, skip = at, step
-            self.ask_all(self.misses, asked)
             if how == kernel.NARROW:
                 self.widen()
             elif how == kernel.ROOM:
