@@ -10,7 +10,7 @@ from tidegauge.spec.bugs.published import variants_as_bugs
 from tidegauge.spec.published.kip853 import variants
 from tidegauge.spec.published.kip853.machine import Kip853
 from tidegauge.spec.published.kip996.machine import Kip996
-from tidegauge.spec.published.kip996.variants import Kip996LeadsWithoutMajority, Unattached
+from tidegauge.spec.published.kip996.variants import Kip996LeadsWithoutMajority
 
 _SOURCE: Final = "github.com/Vanlightly/kafka-tlaplus"
 _THREE: Final = Kip853(servers=3, max_servers=3, max_voters=3)
@@ -22,6 +22,7 @@ KIP853_BUGS: Final[Mapping[str, Bug[Kip853]]] = variants_as_bugs(
     },
 )
 KIP996_BUGS: Final[Mapping[str, Bug[Kip996]]] = variants_as_bugs(
-    _SOURCE, {Kip996LeadsWithoutMajority: (Unattached(values_per_epoch=0), "ElectionSafety")}
+    _SOURCE,
+    {Kip996LeadsWithoutMajority: (Kip996(max_epoch=3, values_per_epoch=0, max_disruptions=2), "ElectionSafety")},
 )
 """By class name."""

@@ -99,7 +99,7 @@ KIP996: Final = (
     search(pre_votes.CountedAsByTlc(**_THREE), "kip996_d0"),
     search(pre_votes.CountedAsByTlc(**_THREE, max_disruptions=1), "kip996_3s_d1_cap9"),
     search(pre_votes.Unattached(values_per_epoch=0), "kip996_2s_unatt_cap12"),
-    search(pre_votes.Kip996LeadsWithoutMajority(values_per_epoch=0), "Q1_996_2s_unatt_noquorum"),
+    search(pre_votes.UnattachedLeadsWithoutMajority(values_per_epoch=0), "Q1_996_2s_unatt_noquorum"),
 )
 TRANSACTIONS: Final = (
     search(FirstDiary(clients=1), "txn01_cfg", converges=True),

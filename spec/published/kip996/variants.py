@@ -36,8 +36,13 @@ class Unattached(CountedAsByTlc):
 
 
 @attrs.frozen
-class Kip996LeadsWithoutMajority(Unattached):
+class Kip996LeadsWithoutMajority(Kip996):
     """A candidate leads with its own vote: two servers lead in one epoch."""
 
     def is_elected(self, candidate: Server) -> bool:
         return True
+
+
+@attrs.frozen
+class UnattachedLeadsWithoutMajority(Kip996LeadsWithoutMajority, Unattached):
+    """The same rule missing where nobody leads in the beginning, as TLC was run."""
