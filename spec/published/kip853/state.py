@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+from tidegauge.spec.kernel.sorting import by_class
 from tidegauge.spec.published.kraft.state import NOBODY, Error, Message, Position, Result
 
 START: Final = Position()
@@ -161,9 +163,10 @@ def on_their_way_to(messages: Messages, server: int) -> tuple[Message, ...]:
 @one_at_a_time
 def sent(messages: Messages, message: Message) -> Messages:
     """With the message on its way: one that is already, is once."""
-    at = dict(messages)
-    taken = message in at and at[message].taken
-    return tuple(sorted({**at, message: Whereabouts(True, taken)}.items(), key=_in_order))
+    place = bisect_left(messages, by_class(message), key=_in_order)
+    is_known = place < len(messages) and messages[place][0] == message
+    taken = is_known and messages[place][1].taken
+    return (*messages[:place], (message, Whereabouts(True, taken)), *messages[place + is_known :])
 
 
 @one_at_a_time
@@ -172,8 +175,8 @@ def taken(messages: Messages, message: Message) -> Messages:
     return tuple((each, Whereabouts(False, True) if each == message else at) for each, at in messages)
 
 
-def _in_order(item: tuple[Message, Whereabouts]) -> tuple[str, Message]:
-    return type(item[0]).__name__, item[0]
+def _in_order(item: tuple[Message, Whereabouts]) -> tuple[str, Any]:
+    return by_class(item[0])
 
 
 # --- servers ---------------------------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import IntEnum
-from typing import Final, Self, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+from tidegauge.spec.kernel.sorting import by_class
 
 NOBODY: Final = -1
 """Nil, where a server is named."""
@@ -139,6 +142,7 @@ def named(server: int, names: Names) -> int:
     return server if server == NOBODY else names[server]
 
 
+M = TypeVar("M", bound=Message)
 Messages: TypeAlias = tuple[tuple[Message, int], ...]
 """Every message that was ever sent, in order, and how often it is on its way now."""
 
@@ -168,13 +172,20 @@ def taken(messages: Messages, message: Message) -> Messages:
 
 
 def _counted(messages: Messages, message: Message, more: int) -> Messages:
-    counts = dict(messages)
-    counts[message] = counts.get(message, 0) + more
-    return tuple(sorted(counts.items(), key=in_order))
+    at = bisect_left(messages, by_class(message), key=in_order)
+    is_known = at < len(messages) and messages[at][0] == message
+    count = messages[at][1] if is_known else 0
+    return (*messages[:at], (message, count + more), *messages[at + is_known :])
 
 
-def in_order(item: tuple[Message, int]) -> tuple[str, Message]:
-    return type(item[0]).__name__, item[0]
+@lru_cache(1 << 16)
+def renamed(message: M, names: Names) -> M:
+    """The message between the servers that have these names. A search renames each of them many thousand times."""
+    return message.renamed(names)
+
+
+def in_order(item: tuple[Message, int]) -> tuple[str, Any]:
+    return by_class(item[0])
 
 
 @attrs.frozen(cache_hash=True)
@@ -233,5 +244,5 @@ class State:
         servers = [*self.servers]
         for number, server in enumerate(self.servers):
             servers[names[number]] = server.renamed(names)
-        messages = [(message.renamed(names), count) for message, count in self.messages]
+        messages = [(renamed(message, names), count) for message, count in self.messages]
         return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=in_order)))

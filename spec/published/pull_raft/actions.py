@@ -155,10 +155,9 @@ class UpdateTerm(PullRaftAction):
     message: Message
 
     def guard(self, machine: PullRaftRules, state: State) -> str:
-        if count_of(state.messages, self.message) is None:
-            return "the message was sent"
-        is_later = self.message.epoch > state.servers[self.message.dest].epoch
-        return "" if is_later else "the message is of a later epoch"
+        if self.message.epoch <= state.servers[self.message.dest].epoch:
+            return "the message is of a later epoch"
+        return "" if count_of(state.messages, self.message) is not None else "the message was sent"
 
     def effect(self, machine: PullRaftRules, state: State) -> State:
         own = state.servers[self.message.dest]

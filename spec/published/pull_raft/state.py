@@ -18,6 +18,7 @@ from tidegauge.spec.published.kraft.state import (
     end_of,
     in_order,
     named,
+    renamed,
 )
 
 NOWHERE: Final = Position()
@@ -125,5 +126,5 @@ class State:
         servers = [*self.servers]
         for number, server in enumerate(self.servers):
             servers[names[number]] = server.renamed(names)
-        messages = [(message.renamed(names), count) for message, count in self.messages]
+        messages = [(renamed(message, names), count) for message, count in self.messages]
         return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=in_order)))

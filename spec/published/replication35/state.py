@@ -13,6 +13,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+from tidegauge.spec.kernel.sorting import by_class
 
 CONTROLLER: Final = -1
 """Whom a message to the controller goes to, and who its responses come from."""
@@ -210,16 +211,12 @@ def fetches_of(messages: Messages, broker: int) -> Messages:
 
 @one_at_a_time
 def with_message(messages: Messages, message: Message) -> Messages:
-    return messages if message in messages else tuple(sorted((*messages, message), key=_in_order))
+    return messages if message in messages else tuple(sorted((*messages, message), key=by_class))
 
 
 @one_at_a_time
 def without_message(messages: Messages, message: Message) -> Messages:
     return tuple(each for each in messages if each != message)
-
-
-def _in_order(message: Message) -> tuple[str, Message]:
-    return type(message).__name__, message
 
 
 @attrs.frozen(cache_hash=True)
