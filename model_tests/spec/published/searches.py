@@ -55,7 +55,7 @@ KRAFT: Final = (
     search(kraft.VotesForAll(max_elections=2), "KB1_doublevote"),
     search(kraft.CommitsWithoutMajority(), "KB3_hw_no_quorum"),
     search(kraft.CommitsOnSending(), "KB6_hw_on_send"),
-    search(kraft.CountsStaleVotes(max_elections=3), "KB9_stale_vote_counted", deep=True),
+    search(kraft.CountsStaleVotes(max_elections=3), "KB9_stale_vote_counted"),
     search(kraft.VotesForShorterLogs(max_elections=2), "KB2_shortlog", deep=True),
 )
 PULL_RAFT: Final = (

@@ -94,6 +94,8 @@ class Search:
                 assert [(one.invariant, len(one.trace)) for one in found.violations] == [
                     (run.violated, run.trace_states)
                 ]
+                # TLC has all states of the levels before the violation.
+                assert sum(found.levels[: len(found.violations[0].trace) - 1]) < run.distinct
             else:
                 self._counts_as_in(run, found)
 

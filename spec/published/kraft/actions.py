@@ -246,19 +246,14 @@ class HandleRequestVoteResponse(Handle):
     takes = RequestVoteResponse
 
     def lacks(self, machine: KraftRules, own: Server) -> str:
-        _, is_all = self._responded(machine, own)
+        _, is_all = machine.responded(self.message.dest, own, self.message)
         return "" if is_all or own.role == Role.CANDIDATE else "it is a candidate"
 
     def handled(self, machine: KraftRules, own: Server) -> tuple[Server, None]:
-        after, is_all = self._responded(machine, own)
+        after, is_all = machine.responded(self.message.dest, own, self.message)
         if is_all or not self.message.granted:
             return after, None
         return evolve(after, votes=tuple(sorted({*after.votes, self.message.source}))), None
-
-    def _responded(self, machine: KraftRules, own: Server) -> tuple[Server, bool]:
-        if self.message.epoch < own.epoch and not machine.is_stale(own, self.message):
-            return own, False
-        return machine.responded(self.message.dest, own, self.message)
 
 
 @attrs.frozen

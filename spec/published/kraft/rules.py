@@ -47,10 +47,6 @@ class KraftRules(GuardedMachine[State]):
     def is_majority(self, servers: int) -> bool:
         return 2 * servers > self.servers
 
-    def is_stale(self, server: Server, response: RequestVoteResponse) -> bool:
-        """A response of a former epoch counts for nothing."""
-        return response.epoch < server.epoch
-
     # --- fetches -----------------------------------------------------------------------------------------------------
 
     def is_valid(self, leader: Server, request: FetchRequest) -> bool:
@@ -106,13 +102,17 @@ class KraftRules(GuardedMachine[State]):
         self, number: int, server: Server, response: RequestVoteResponse | FetchResponse
     ) -> tuple[Server, bool]:
         """MaybeHandleCommonResponse: the server, and whether that is all that the response is for."""
-        if response.epoch < server.epoch:
+        if self.is_stale(server, response):
             return server, True
         if response.epoch > server.epoch or response.error != Error.NONE:
             return self.transitioned(number, server, response.leader, response.epoch), True
-        if response.leader != NOBODY and server.leader == NOBODY:
+        if response.epoch == server.epoch and response.leader != NOBODY and server.leader == NOBODY:
             return evolve(server, role=Role.FOLLOWER, leader=response.leader), True
         return server, False
+
+    def is_stale(self, server: Server, response: RequestVoteResponse | FetchResponse) -> bool:
+        """A response of a former epoch counts for nothing."""
+        return response.epoch < server.epoch
 
 
 def end_of_epoch(log: Log, epoch: int) -> Position:

@@ -11,6 +11,7 @@ from tidegauge.spec.published.kraft.actions import AcceptFetchRequest, KraftActi
 from tidegauge.spec.published.kraft.machine import Kraft, no_illegal_state
 from tidegauge.spec.published.kraft.state import (
     FetchRequest,
+    FetchResponse,
     Position,
     RequestVoteResponse,
     Role,
@@ -85,7 +86,8 @@ class CommitsOnSending(Kraft):
 
 @attrs.frozen
 class CountsStaleVotes(Kraft):
-    """A candidate counts votes of a former epoch: a server follows two leaders in one epoch."""
+    """A server takes responses of a former epoch for those of its own: one leads with votes of a former epoch, or is
+    told that it leads when it does not any more."""
 
-    def is_stale(self, server: Server, response: RequestVoteResponse) -> bool:
+    def is_stale(self, server: Server, response: RequestVoteResponse | FetchResponse) -> bool:
         return False
