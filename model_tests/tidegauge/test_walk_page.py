@@ -139,7 +139,7 @@ def test_a_step_that_only_the_trace_has_may_be_chosen_too() -> None:
     trace = replay_actions(Unlisted(), [Fill(0), Fill(1)]).trace
     assert len(trace) == 3
     space = part(Way("both full", trace), machine=Unlisted())
-    assert [choice.after.detail for choice in space.places[0].choices] == ["jug 1", "jug 0"]
+    assert [choice.after.detail for choice in space.places[0].choices] == ["jug 0", "jug 1"], "the trace's comes first"
 
 
 def test_no_states_at_all_are_refused() -> None:

@@ -13,6 +13,7 @@ import attrs
 from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
+from tidegauge.commands.run_page import RunPage
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import Options, read_turns, with_turns
@@ -50,6 +51,7 @@ def simulate(
     corpus: Path | None = None,
     workers: int = 2,
     out: Path | None = None,
+    showing: Annotated[RunPage, Parameter(name="*")] = RunPage(),  # noqa: B008 - it is frozen
     json: Flag = False,
 ) -> Status:
     """Run simulated clusters with clients under faults; check what the clients saw and what the brokers decided.
@@ -83,13 +85,8 @@ def simulate(
     screen = Screen("simulate", json=json)
     clients = clients_of(transactions=transactions, groups=groups)
     check_together(seeds, turns, bug, breed=breed, corpus=corpus, clients=clients)
-    try:
-        check_seeds(seed, seeds)
-        check_bug_of(clients, bug)
-        options = turned(drawn(seed, bug, clients), turns)
-        kept = begun(Corpus(seed, bug), corpus)
-    except ValueError as error:
-        raise Unusable(f"--{error}") from None
+    showing.check(seeds=seeds, has_groups=groups, breeds=breed)
+    options, kept = drawn_with(seed, seeds, bug, turns, corpus, clients)
     check_means(workers, out)
     tell_options(screen, options, {"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
@@ -106,8 +103,22 @@ def simulate(
     if breed:
         tell_kept(screen, kept, corpus)
     show(screen, ran, runs, bug)
+    if (page := showing.write(options)) is not None:
+        screen.say(f"\npage written to {page}: open it in a browser")
     good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
+
+
+def drawn_with(
+    seed: int, seeds: int, bug: str | None, turns: str | None, corpus: Path | None, clients: Clients
+) -> tuple[Options, Corpus]:
+    """The options of the first seed, and what breeding goes on from. Raises Unusable."""
+    try:
+        check_seeds(seed, seeds)
+        check_bug_of(clients, bug)
+        return turned(drawn(seed, bug, clients), turns), begun(Corpus(seed, bug), corpus)
+    except ValueError as error:
+        raise Unusable(f"--{error}") from None
 
 
 def check_means(workers: int, out: Path | None) -> None:

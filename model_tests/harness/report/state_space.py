@@ -6,7 +6,7 @@ So a reader who leaves a counterexample finds what is near it. A step out of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -108,21 +108,23 @@ def state_space(
     draw: Callable[[Trace[Any]], tuple[Step, ...]],
     constants: Mapping[str, str],
     states: int = STATES,
+    initial_too: bool = True,
 ) -> StateSpace:
     """The part of `machine` around `ways`, of so many states, or of as many as the ways have if those are more.
 
-    `draw` makes the steps of a diagram from a trace. Raises ValueError for fewer than one state.
+    `draw` makes the steps of a diagram from a trace. Without `initial_too` the machine's initial states are left out:
+    the ways begin elsewhere. Raises ValueError for fewer than one state.
     """
     if states < 1:
         raise ValueError(f"states={states} leaves nothing to walk through: give at least 1")
     numbers: dict[Any, int] = {}
-    for state in (*machine.initial(), *(state for way in ways for state in way.trace.states)):
+    begun = tuple(machine.initial()) if initial_too else ()
+    for state in (*begun, *(state for way in ways for state in way.trace.states)):
         numbers.setdefault(state, len(numbers))
     successors = _grown(machine, numbers, states, _steps_of(ways))
     drawn = [_drawn(machine, draw, numbers, state, steps) for state, steps in successors.items()]
-    initial = tuple(dict.fromkeys(numbers[state] for state in machine.initial()))
-    starts = (*initial, *(numbers[way.trace.initial] for way in ways))
-    initial = tuple(dict.fromkeys(starts))
+    starts = (*begun, *(way.trace.initial for way in ways))
+    initial = tuple(dict.fromkeys(numbers[state] for state in starts))
     paths = tuple(_path(way, initial, numbers, successors) for way in ways)
     is_whole = all(choice.target is not None for place in drawn for choice in place.choices)
     return StateSpace(machine.name, constants, tuple(drawn), initial, paths, is_whole)
@@ -145,13 +147,19 @@ def _grown(machine: Machine[Any], numbers: dict[Any, int], most: int, told: Step
     found: Steps = {}
     queue = list(numbers)
     for state in queue:
-        steps = list(dict.fromkeys((*machine.successors(state), *told.get(state, ()))))
+        steps = _merged(told.get(state, ()), machine.successors(state))
         found[state] = steps
         for _, after in steps:
             if after not in numbers and len(numbers) < most:
                 numbers[after] = len(numbers)
                 queue.append(after)
     return found
+
+
+def _merged(told: Sequence[tuple[Action, Any]], possible: Iterable[tuple[Action, Any]]) -> list[tuple[Action, Any]]:
+    """All that may happen in a state, after what the traces did there: where an action is in both, theirs counts."""
+    taken = {action for action, _ in told}
+    return list(dict.fromkeys((*told, *(step for step in possible if step[0] not in taken))))
 
 
 def _drawn(

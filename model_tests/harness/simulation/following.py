@@ -55,8 +55,12 @@ def follow(
     reached: Reached | None = None,
     *,
     asked: bool = True,
+    kept: bool = False,
 ) -> FollowedTrace:
-    """Validate a trace. Where that is not `asked`, only what has to be known of unclean elections is found out."""
+    """Validate a trace. Where that is not `asked`, only what has to be known of unclean elections is found out.
+
+    With `kept` the behaviours are part of the result.
+    """
     if not asked and not unclean_elections(trace, {}):
         return FollowedTrace()
     settings = Settings(
@@ -72,7 +76,7 @@ def follow(
 
     def validated(chosen: Partitions) -> Iterator[Validated]:
         for topic, partition in chosen:
-            yield validate(trace, topic, partition, settings, reached)
+            yield validate(trace, topic, partition, settings, reached, kept=kept)
 
     every = partitions(trace)
     if not options.transactions:

@@ -161,10 +161,11 @@ def simulate(
     validated: bool = True,
     roles: Roles | TransactionRoles | None = None,
     measured: bool = False,
+    kept: bool = False,
 ) -> Simulated:
     """Run it. With `validated` the trace, if one is kept, is validated against the specification.
 
-    With `measured` the result says what the run has covered.
+    With `measured` the result says what the run has covered, with `kept` what of each partition was followed.
 
     The classes in `roles` play their parts, or those of the bug in the options, or those of production.
     """
@@ -177,7 +178,7 @@ def simulate(
     if measured:
         note_first(trace, steps_of(trace), covered)
     reached = (lambda place, state: note_first(trace, [(shape_of(state), place)], covered)) if measured else None
-    followed = follow(trace, options, ran.disks, reached, asked=validated)
+    followed = follow(trace, options, ran.disks, reached, asked=validated, kept=kept)
     elections = followed.elections
     declared = [one for one in elections if takes_part(one.topic, one.partition, options)]
     problems = ran.problems + tuple(misplaced(ran)) + (() if declared else ran.hanging)

@@ -28,6 +28,7 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import coordination, events, groups
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
+from tidegauge.model_tests.harness.validation.behaviour import Behaviour
 from tidegauge.model_tests.harness.validation.contents import Contents
 from tidegauge.model_tests.harness.validation.followed import DEFAULTS, Followed, Settings
 from tidegauge.model_tests.harness.validation.incarnations import succeeds_another
@@ -38,7 +39,8 @@ from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.explaining import told
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import parts_of
-from tidegauge.spec.kernel.traces import first_violated
+from tidegauge.spec.kernel.traces import Step as TraceStep
+from tidegauge.spec.kernel.traces import Trace, first_violated
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction
 from tidegauge.spec.replication.extensions.directories import offline
 from tidegauge.spec.replication.extensions.lost_logs import lost
@@ -104,6 +106,8 @@ class Validated:
     committed, and from the logs of those that still think they lead; what lies below survives."""
     lossless: frozenset[int] = frozenset()
     """The epochs of those of them that have all that had been committed."""
+    behaviour: Behaviour | None = attrs.field(default=None, eq=False)
+    """What was followed, where it was to be kept, and the partition was there."""
 
     @property
     def holds(self) -> bool:
@@ -123,13 +127,16 @@ def validate(
     partition: int,
     settings: Settings = DEFAULTS,
     reached: Callable[[int, State], None] | None = None,
+    *,
+    kept: bool = False,
 ) -> Validated:
     """Validate the events of one partition against the specification.
 
-    `reached` is called with the place of each event and the state after it.
+    `reached` is called with the place of each event and the state after it. With `kept` the result has all states and
+    actions: they take more memory than the events.
     """
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
-    validator = Validator(topic, partition, settings, succeeds=succeeds_another(trace, topic))
+    validator = Validator(topic, partition, settings, succeeds=succeeds_another(trace, topic), kept=kept)
     validator.arrivals.update(
         (event.node, event.decision.fetch)
         for _, event in concerning
@@ -195,9 +202,15 @@ def partitions(trace: Iterable[TraceEvent]) -> list[tuple[str, int]]:
 class Validator(Followed):
     """Moves the specification's state along the trace."""
 
-    def __init__(self, topic: str, partition: int, settings: Settings, *, succeeds: bool = False) -> None:
-        """`succeeds`: a topic of the same name was deleted before."""
+    def __init__(
+        self, topic: str, partition: int, settings: Settings, *, succeeds: bool = False, kept: bool = False
+    ) -> None:
+        """`succeeds`: a topic of the same name was deleted before. `kept`: the behaviour is part of the result."""
         super().__init__(topic, partition, settings)
+        self.walked: list[TraceStep[State]] | None = [] if kept else None
+        self.stepped: list[TraceStep[State]] = []
+        """What the last event was taken for, with the states after it."""
+        self.created: State | None = None
         self.contents = Contents()
         self.remembering = Remembering(settings.sequences, succeeds=succeeds, decided=settings.decided)
         self.lossless: set[int] = set()
@@ -205,11 +218,21 @@ class Validator(Followed):
     def validated(self, matched: int, of: int, mismatch: Mismatch | None) -> Validated:
         """The result after so many of so many events."""
         lossless = frozenset(self.lossless)
-        return Validated(self.topic, self.partition, matched, of, self.actions, mismatch, self.kept, lossless)
+        behaviour = self._behaviour(tried=mismatch is not None)
+        return Validated(
+            self.topic, self.partition, matched, of, self.actions, mismatch, self.kept, lossless, behaviour
+        )
+
+    def _behaviour(self, *, tried: bool) -> Behaviour | None:
+        """What was followed, and with `tried` what the last event was taken for."""
+        if self.walked is None or self.created is None or self.machine is None:
+            return None
+        steps = (*self.walked, *self.stepped) if tried else self.walked
+        return Behaviour(self.machine, Trace(self.created, tuple(steps)))
 
     def follow(self, event: TraceEvent) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
-        self.taken = ()
+        self.taken, self.stepped = (), []
         if (unreasonable := self.registrations.follow(event)) and self.state is not None:
             raise Wrong(unreasonable)
         waits = event.node in self.without_room and not isinstance(event.decision, events.HasRoom)
@@ -223,6 +246,8 @@ class Validator(Followed):
             self.ended(event.node)
         elif isinstance(event.decision, events.Register):
             self.may_have_lied.discard(event.decision.broker)
+        if self.walked is not None:
+            self.walked += self.stepped
 
     def _follow(self, event: TraceEvent) -> None:
         if self.state is None:
@@ -279,7 +304,7 @@ class Validator(Followed):
                 TopicSettings(self.settings.min_insync_replicas, self.settings.unclean_leader_election),
             ),
         )
-        self.state = State(tuple(self._host(b, incarnations[b]) for b in self.brokers), controller)
+        self.state = self.created = State(tuple(self._host(b, incarnations[b]) for b in self.brokers), controller)
         self.written.append((created.metadata_offset, controller))
 
     def _host(self, broker: int, incarnation: int) -> Replica:
@@ -296,11 +321,13 @@ class Validator(Followed):
         assert self.machine is not None
         assert self.state is not None
         state, taken = self.state, []
+        self.stepped = []
         for make in choice:
             action = make(state)
             taken.append(action)
             self.taken = tuple(taken)
             after = observed.step(self.machine, state, action)
+            self.stepped.append(TraceStep(action, after))
             if (found := first_violated(self.machine, state, action, after)) is not None:
                 name, values = found
                 raise Wrong(f"{name} is violated: {'; '.join(told(values))}")
