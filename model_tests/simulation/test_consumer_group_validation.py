@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +22,7 @@ from tidegauge.impl.coordinators.groups.consumer.state import (
 from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.impl.server.broker.consumer_members import ConsumerMembers
 from tidegauge.impl.server.trace import consumer_groups
+from tidegauge.impl.server.trace.groups import Resign
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.consumer_abstraction import ConsumerRoles
 from tidegauge.model_tests.harness.cores.group_loading import LoadingRoles
@@ -46,6 +47,10 @@ WANDERING = 31
 """Of a group whose members want other topics for a while, and whose next target waits."""
 DELETED = 27
 """A coordinator fails with the tombstones of a group in its log, and nobody knows that they are committed."""
+WANTED_AGAIN = 97
+"""A member unsubscribes from a topic, gives it back, and wants it again before the next target."""
+TOLD_LATE = 235
+"""A coordinator resigns between what is committed and the response that says so."""
 UNWRITTEN = 51
 """A session ends while no record can be written."""
 Decided = consumer_groups.OfConsumerGroup
@@ -102,6 +107,7 @@ def test_every_kind_of_decision_is_in_runs_that_hold() -> None:
         (consumer_groups.ReceiveHeartbeat, lambda one: after(one, epoch=one.after.epoch + 1), "its epoch is"),
         (consumer_groups.ReceiveHeartbeat, lambda one: after(one, members=()), "member .* is none"),
         (consumer_groups.ReceiveHeartbeat, lambda one: with_first(one, previous_epoch=77), "member .* is Member"),
+        (consumer_groups.ReceiveHeartbeat, lambda one: with_first(one, is_waiting=True), "member .* is Member"),
         (consumer_groups.ReceiveHeartbeat, lambda one: with_first(one, has_session=False), "has no end"),
         (consumer_groups.ReceiveHeartbeat, lambda one: after(one, metadata_hash=7), "the hash of its topics"),
         (consumer_groups.ReceiveHeartbeat, lambda one: with_values(one, epoch=one.epoch + 1), "the response is"),
@@ -206,6 +212,17 @@ class RefusesFormerEpochs(ConsumerRules):
         return ErrorCode.none if is_of_now else ErrorCode.stale_member_epoch
 
 
+class GivesAgain(ConsumerRules):
+    """Gives at once what a member wants again, though the target that gave it is of a former epoch."""
+
+    def reconciled(
+        self, group: ConsumerGroup, member: ConsumerMember, owned: Collection[Place] | None, topics: Topics
+    ) -> ConsumerMember:
+        if member.revoking or member.epoch != group.target_epoch or group.epoch == group.target_epoch:
+            return super().reconciled(group, member, owned, topics)
+        return self.next_assignment(group, member, member.epoch, owned, topics)
+
+
 class TakesAnyEpoch(ConsumerRules):
     """A heartbeat that comes again counts, though its epoch is over."""
 
@@ -308,6 +325,7 @@ WRONG: Mapping[str, tuple[CoordinatorRoles, int, str]] = {
     "keeps what it wants no more": (ConsumerRoles(KeepsWhatItWantsNoMore), WANDERING, "ReceiveHeartbeat"),
     "makes a target at once": (ConsumerRoles(MakesATargetAtOnce), SPACED, "ReceiveHeartbeat"),
     "waits twice": (ConsumerRoles(WaitsTwice), SPACED, "ReceiveHeartbeat"),
+    "gives again what the same target gave": (ConsumerRoles(GivesAgain), WANTED_AGAIN, "ReceiveHeartbeat"),
     "forgets when it was made": (ConsumerRoles(ForgetsWhenItWasMade), SPACED, "ReceiveHeartbeat"),
     "forgets a member": (LoadingRoles(ForgetsAMember), 1, "LoadGroup"),
     "waits for nobody": (LoadingRoles(WaitsForNobody), 1, "ReceiveCommit"),
@@ -336,6 +354,24 @@ def test_a_bug_of_the_zoo_is_found_by_a_seed_of_the_campaign(bug: str, seed: int
 
 def test_a_deletion_that_was_on_its_way_may_be_in_the_log_of_the_next_coordinator() -> None:
     assert not simulate_group(draw_group(DELETED)).failures
+
+
+def test_what_is_wanted_again_comes_with_the_next_target() -> None:
+    run = run_of(WANTED_AGAIN)
+    assert not run.failures, run.failures
+
+
+def test_who_is_told_of_what_its_coordinator_has_committed_before_it_resigned_is_told_the_truth() -> None:
+    run = run_of(TOLD_LATE)
+    assert not run.failures, run.failures
+    kinds = [type(one.decision) for one in run.trace]
+    late = [at for at, kind in enumerate(kinds) if kind is consumer_groups.RespondToHeartbeat]
+    at = next(at for at in late if Resign in kinds[at - 1 : at])
+    told = run.trace[at]
+    decision: Any = told.decision
+    of_more = attrs.evolve(told, decision=with_values(decision, revision=decision.revision + 1))
+    found = validated((*run.trace[:at], of_more, *run.trace[at + 1 :]))
+    assert "is told of what is not committed" in str(found)
 
 
 def test_who_is_told_before_it_is_committed_is_found() -> None:

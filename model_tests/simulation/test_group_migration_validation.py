@@ -83,6 +83,18 @@ def test_every_decision_of_a_run_is_an_action_of_the_specification() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("seed", "what"),
+    [
+        (138, "a static member's next process brings an expression, and gets what it matches with the next target"),
+        (159, "a heartbeat of who is gone comes to a classic group in which somebody has only a member id"),
+    ],
+)
+def test_what_is_rare_is_the_specification_s(seed: int, what: str) -> None:
+    run = simulate_group(draw_group(seed))
+    assert not run.failures, f"{what}: {run.failures}"
+
+
 def test_a_group_of_one_protocol_is_left_to_the_others() -> None:
     of_classic = tuple(one for one in trace() if not isinstance(one.decision, consumer_groups.OfConsumerGroup))
     first = next(at for at, one in enumerate(of_classic) if isinstance(one.decision, groups.GoOver | groups.Dissolve))

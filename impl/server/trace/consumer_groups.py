@@ -44,6 +44,8 @@ class MemberSeen(NamedTuple):
     """Whether it is removed unless a request of it comes in time."""
     has_to_give_back_in_time: bool
     """Whether it is removed unless it gives back in time what it has to."""
+    is_waiting: bool
+    """Whether others had something of its target when it asked."""
 
     @classmethod
     def of(cls, member: ConsumerMember, *, has_session: bool, has_to_give_back_in_time: bool) -> MemberSeen:
@@ -59,6 +61,7 @@ class MemberSeen(NamedTuple):
             member.classic is not None,
             has_session,
             has_to_give_back_in_time,
+            member.is_waiting,
         )
 
 

@@ -191,6 +191,7 @@ def abstract_member(member: ConsumerMember, numbers: Numbers, expressions: Mappi
         assigned=numbers.held(member.assigned),
         revoking=numbers.held(member.revoking),
         classic=member.classic is not None,
+        waits=numbers.machine.spaces_targets and member.is_waiting,
     )
 
 

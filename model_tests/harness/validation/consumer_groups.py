@@ -98,6 +98,8 @@ class ConsumerCoordinators:
         self.actions: Counter[str] = Counter()
         self._here: dict[tuple[int, int], Coordinator] = {}
         """By broker and partition of the log."""
+        self._resigned: dict[tuple[int, int], Coordinator] = {}
+        """What one knew that has resigned: whose write was committed by then is told so yet."""
         self._logs: dict[GroupKey, Logged[spec.Group]] = {}
         self._names: dict[GroupKey, ConsumerNames] = {}
         self._mixed: set[GroupKey] = set()
@@ -111,7 +113,8 @@ class ConsumerCoordinators:
             case events.Crash() | events.Stop():
                 self._here = {key: one for key, one in self._here.items() if key[0] != event.node}
             case Resign(log_partition=partition):
-                self._here.pop((event.node, partition), None)
+                if (left := self._here.pop((event.node, partition), None)) is not None:
+                    self._resigned[event.node, partition] = left
             case Loaded() as decision:
                 self._loaded(self.coordinator(event.node, decision), decision)
             case OfGroup() as decision:
@@ -128,9 +131,13 @@ class ConsumerCoordinators:
 
     def coordinator(self, node: int, decision: OfGroups) -> Coordinator:
         key = node, decision.log_partition
-        here = self._here.get(key)
-        if here is None or here.leader_epoch != decision.leader_epoch:
-            here = self._here[key] = Coordinator(decision.leader_epoch)
+        here, left = self._here.get(key), self._resigned.get(key)
+        if here is not None and here.leader_epoch == decision.leader_epoch:
+            return here
+        is_told = isinstance(decision, groups.RespondToHeartbeat)
+        if is_told and left is not None and left.leader_epoch == decision.leader_epoch:
+            return left
+        here = self._here[key] = Coordinator(decision.leader_epoch)
         return here
 
     def _of_group(self, here: Coordinator, decision: groups.OfConsumerGroup) -> None:

@@ -129,7 +129,8 @@ class ConsumerNames:
 
     def machine(self, instance: int = NONE) -> ConsumerGroups:
         """The machine, where it is not about topics."""
-        return self.kind(processes=1, instances=(instance,), topics=MOST_TOPICS, bounds=Bounds(FailOver=1))
+        bounds = Bounds(FailOver=1)
+        return self.kind(processes=1, instances=(instance,), topics=MOST_TOPICS, bounds=bounds, spaces_targets=True)
 
     def machine_at(self, beat: groups.ReceiveHeartbeat) -> ConsumerGroups:
         """The machine when a heartbeat comes."""
@@ -209,4 +210,5 @@ class ConsumerNames:
             self.held(seen.assigned),
             self.held(seen.revoking),
             seen.is_classic,
+            seen.is_waiting,
         )

@@ -358,7 +358,7 @@ class MigratingGroup:
             case consumer_groups.GoOver():
                 self._goes_back(decision, here, known)
             case consumer_groups.RefuseHeartbeat():
-                self._refuses(decision, here)
+                self._refuses(decision, here, known)
             case consumer_groups.ReceiveHeartbeat() if here.classic is not None:
                 self._goes_over(event, decision, here, known)
             case consumer_groups.CommitRecord() | consumer_groups.FailRecord() | consumer_groups.RespondToHeartbeat():
@@ -391,12 +391,16 @@ class MigratingGroup:
         here.goes_back, here.adopts = None, machine.taken_over(machine.downgraded(after))
         known.group, known.target_ms = spec.Group(), 0
 
-    def _refuses(self, decision: consumer_groups.RefuseHeartbeat, here: Here) -> None:
-        """A heartbeat in a classic group is refused for want of a member, or of the permission to go over."""
+    def _refuses(self, decision: consumer_groups.RefuseHeartbeat, here: Here, known: Known) -> None:
+        """A heartbeat in a classic group is refused for want of a member, or of the permission to go over.
+
+        A group without members is a classic one as soon as somebody is told a member id to join it with.
+        """
         asked = decision.request
-        if here.classic is None:
+        if here.classic is None and known.group.members:
             raise Wrong("there is no classic group, and a heartbeat is refused for one")
-        machine, classic = self.names.followed(asked.instance_id), self.names.classic_group(here.classic)
+        machine = self.names.followed(asked.instance_id)
+        classic = ClassicGroup() if here.classic is None else self.names.classic_group(here.classic)
         if asked.epoch == spec.JOINING_EPOCH:
             expected = spec.Error.NONE if machine.upgrades(classic) else spec.Error.GROUP_ID_NOT_FOUND
         else:

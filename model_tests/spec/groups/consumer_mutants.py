@@ -116,6 +116,15 @@ def _reuses_the_epoch(machine: Any, right: Wrong, group: Group, member_id: int) 
     return group.without(member_id)
 
 
+def _gives_again(machine: Any, right: Wrong, group: Group, member: Member, owned: tuple[int, ...] | None) -> Member:
+    """Who has had all that the target gives it is given by the same target what it wants again."""
+    after: Member = right(group, member, owned)
+    if after is not member or member.revoking:
+        return after
+    given: Member = machine.next_assignment(group, member, member.epoch, owned)
+    return given
+
+
 def _keeps_the_member(machine: Any, right: Wrong, group: Group, member_id: int) -> Group:
     """Who goes stays."""
     return group
@@ -336,6 +345,7 @@ MUTANTS: Final = (
         UNSUBSCRIBING,
         "OnlyWhatIsWantedIsAssigned",
     ),
+    RuleMutant("GivesAgain", "reconciled", _gives_again, UNSUBSCRIBING, "TargetsAreGivenOnce"),
     RuleMutant(
         "GivesBackOneAfterTheOther",
         "revoking_more",

@@ -149,7 +149,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def away(self, member: Member) -> Member:
         """A static member that has left to come back: it has given back what it was to."""
-        return evolve(member, epoch=STATIC_LEAVING_EPOCH, previous_epoch=member.epoch, revoking=())
+        return evolve(member, epoch=STATIC_LEAVING_EPOCH, previous_epoch=member.epoch, revoking=(), waits=False)
 
     # --- topics --------------------------------------------------------------------------------------------------
 
@@ -220,9 +220,15 @@ class CoordinatorRules(EnumeratingMachine[State]):
     # --- what a member has -----------------------------------------------------------------------------------------
 
     def reconciled(self, group: Group, member: Member, owned: Collection[int] | None) -> Member:
-        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch."""
+        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch.
+
+        What it wants again that a target between two epochs gives it comes with the next one, and not before.
+        """
         if member.revoking and not self.has_revoked(member.revoking, owned):
             return self.revoking_more(group, member)
+        wants_all = all(self.is_wanted(group, member, partition) for partition, _ in member.assigned)
+        if wants_all and group.is_past_its_target(member):
+            return member
         return self.next_assignment(group, member, self.epoch_while_revoking(member), owned)
 
     def part_of(self, group: Group, member: Member) -> set[int]:
@@ -253,10 +259,12 @@ class CoordinatorRules(EnumeratingMachine[State]):
         kept = tuple(one for one in member.assigned if one[0] in target)
         revoking = tuple(one for one in member.assigned if one[0] not in target)
         if revoking and not self.has_revoked(revoking, owned):
-            return self.in_epoch(evolve(member, assigned=kept, revoking=revoking), epoch)
-        free = [one for one in target - {*partitions_of(kept)} if self.is_free(group, one, member.member_id)]
+            return self.in_epoch(evolve(member, assigned=kept, revoking=revoking, waits=False), epoch)
+        missing = target - {*partitions_of(kept)}
+        free = [one for one in missing if self.is_free(group, one, member.member_id)]
         given = [(one, self.assignment_epoch(group)) for one in free]
-        member = evolve(member, assigned=tuple(sorted((*kept, *given))), revoking=())
+        waits = self.spaces_targets and len(free) < len(missing)
+        member = evolve(member, assigned=tuple(sorted((*kept, *given))), revoking=(), waits=waits)
         return self.in_epoch(member, group.target_epoch)
 
     def in_epoch(self, member: Member, epoch: int) -> Member:

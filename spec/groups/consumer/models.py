@@ -52,8 +52,8 @@ _ALL = (
     ),
     Model(
         "consumers-interval-unsubscribing",
-        ConsumerGroups(spaces_targets=True, processes=1, topics=3, partitions=3, bounds=Bounds(Resubscribe=2)),
-        "one that unsubscribes from another topic while it gives the first one's partitions back",
+        ConsumerGroups(spaces_targets=True, processes=1, topics=3, partitions=3, bounds=Bounds(Resubscribe=3)),
+        "one that unsubscribes from another topic while it gives the first one's partitions back, and wants both again",
     ),
     Model(
         "consumers-interval-owners",

@@ -385,6 +385,7 @@ def step_invariants(machine: ConsumerRules) -> Mapping[str, StepInvariant[State]
         "OneOwnerInEachEpoch": ownership.one_owner_in_each_epoch,
         "TargetsAreApart": targets.targets_are_apart,
         "MadeTargetsAreNew": targets.made_targets_are_new(machine),
+        "TargetsAreGivenOnce": targets.targets_are_given_once(machine),
         "WhatWaitsIsMade": targets.what_waits_is_made,
         "HeartbeatsResolveNothing": heartbeats_resolve_nothing,
         "UnresolvedBeginsNoEpoch": unresolved_begins_no_epoch(machine),

@@ -123,6 +123,8 @@ class Member:
     """What it has to give back, and has not acknowledged."""
     classic: bool = False
     """Whether it speaks the classic protocol (`spec.groups.migration`)."""
+    waits: bool = False
+    """Whether it has yet to be given something of the target, which others had when it asked. Told where targets wait."""
 
     @property
     def held(self) -> dict[int, int]:
@@ -167,6 +169,11 @@ class Group:
 
     def target_of(self, member_id: int) -> tuple[int, ...]:
         return dict(self.target).get(member_id, ())
+
+    def is_past_its_target(self, member: Member) -> bool:
+        """Whether a member has had all that an older epoch's target gives it, and goes on with the next one."""
+        is_there = member.epoch == self.target_epoch < self.epoch
+        return is_there and not member.waits and not member.revoking
 
     def wants(self, member: Member) -> tuple[int, ...]:
         """The topics that a member names, and those that its expression has matched."""

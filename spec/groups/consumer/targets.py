@@ -35,6 +35,21 @@ def made_targets_are_new(machine: ConsumerRules) -> StepInvariant[State]:
     return holds
 
 
+def targets_are_given_once(machine: ConsumerRules) -> StepInvariant[State]:
+    """Who has had all that an older epoch's target gives it waits for the next one with what it wants again."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if not machine.spaces_targets or before.group == after.group or before.group is None or after.group is None:
+            return True
+        if after.group.target_epoch != before.group.target_epoch:
+            return True
+        later = {one.member_id: one for one in after.group.members}
+        past = [one for one in before.group.members if before.group.is_past_its_target(one) and one.member_id in later]
+        return all(later[one.member_id].held.keys() <= one.held.keys() for one in past)
+
+    return holds
+
+
 def what_waits_is_made(before: State, action: Action, after: State) -> bool:
     """After a heartbeat that is taken, a group in an epoch without a target waits for the interval."""
     if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
