@@ -124,7 +124,7 @@ class Member:
     classic: bool = False
     """Whether it speaks the classic protocol (`spec.groups.migration`)."""
     waits: bool = False
-    """Whether it has yet to be given something of the target, which others had when it asked. Told where targets wait."""
+    """Whether others had something of its part of the target when it asked last; of interest where targets wait."""
 
     @property
     def held(self) -> dict[int, int]:
