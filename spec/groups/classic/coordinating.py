@@ -20,6 +20,7 @@ from tidegauge.spec.groups.classic.state import (
     OffsetRecord,
     Owner,
     Phase,
+    Process,
     Response,
     State,
     Status,
@@ -202,11 +203,16 @@ def is_present(state: State, member_id: int, *, hung: bool) -> bool:
 
     With `hung`, it is enough that it sends heartbeats.
     """
+
+    def goes_on(process: Process) -> bool:
+        return process.phase not in ENDED and (not process.hung or (hung and process.phase in BEATING))
+
+    if any(process.member_id == member_id and goes_on(process) for process in state.processes):
+        return True
     member = state.group.member(member_id) if state.group is not None else None
-    for number, process in enumerate(state.processes):
-        is_known = process.member_id == member_id or (member is not None and member.connection == number)
-        if not is_known and not (isinstance(process.response, Joined) and process.response.member_id == member_id):
-            continue
-        if process.phase not in ENDED and (not process.hung or (hung and process.phase in BEATING)):
-            return True
-    return False
+    if member is not None and member.connection != NONE and goes_on(state.processes[member.connection]):
+        return True
+    return any(
+        isinstance(process.response, Joined) and process.response.member_id == member_id and goes_on(process)
+        for process in state.processes
+    )

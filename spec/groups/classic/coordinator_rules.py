@@ -130,8 +130,9 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def may_expire_sync(self, group: Group) -> bool:
         """A member that does not ask for its assignment in time is removed (KAFKA-12890)."""
-        is_late = any(member.unsynced for member in group.members)
-        return self.sync_timeout and is_late and group.status in (Status.COMPLETING_REBALANCE, Status.STABLE)
+        if not self.sync_timeout or group.status not in (Status.COMPLETING_REBALANCE, Status.STABLE):
+            return False
+        return any(member.unsynced for member in group.members)
 
     # --- SyncGroup, Heartbeat, OffsetCommit ----------------------------------------------------------------------
 

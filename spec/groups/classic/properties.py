@@ -61,13 +61,15 @@ def one_committer(machine: GroupRules) -> Invariant[State]:
     """Of the processes that own a partition, the commit of at most one would be taken now."""
 
     def holds(state: State) -> bool:
+        owned = [partition for process in state.processes for partition in process.owned]
+        contested = {partition for partition in owned if owned.count(partition) > 1}
         group = state.group
-        if group is None:
+        if not contested or group is None:
             return True
         committers = set[int]()
         for number, process in enumerate(state.processes):
             if process.owned and machine.may_commit(process):
-                for partition in process.owned:
+                for partition in contested.intersection(process.owned):
                     request = CommitRequest(number, process.member_id, process.generation, partition, 0)
                     if machine.commit_error(group, machine.instance_of(number), request) is Error.NONE:
                         if partition in committers:
@@ -271,20 +273,19 @@ def only_the_replaced_are_fenced(machine: GroupRules) -> Invariant[State]:
     has a protocol in common with all: of what a member knows the log has the protocol of its generation alone.
     """
 
-    def holds(state: State) -> bool:
-        is_mistaken = times(state.spent, "FailOver") or times(state.spent, "DelayJoin")
-        instances = [machine.instance_of(number) for number in range(machine.processes)]
-        for number, process in enumerate(state.processes):
-            is_only = instances.count(instances[number]) < 2 and not is_mistaken
-            if process.phase is Phase.FENCED and (instances[number] == NONE or is_only):
-                return False
-            known = set(machine.protocols_of(number))
-            has_common = all(known & set(machine.protocols_of(other)) for other in range(machine.processes))
-            if process.phase is Phase.REFUSED and has_common and not times(state.spent, "FailOver"):
-                return False
-        return True
+    instances = [machine.instance_of(number) for number in range(machine.processes)]
 
-    return holds
+    def holds(number: int, state: State) -> bool:
+        phase = state.processes[number].phase
+        if phase is Phase.FENCED:
+            is_mistaken = times(state.spent, "FailOver") or times(state.spent, "DelayJoin")
+            is_only = instances.count(instances[number]) < 2 and not is_mistaken
+            return instances[number] != NONE and not is_only
+        known = set(machine.protocols_of(number))
+        has_common = all(known & set(machine.protocols_of(other)) for other in range(machine.processes))
+        return phase is not Phase.REFUSED or not has_common or bool(times(state.spent, "FailOver"))
+
+    return holds_of_each(range(machine.processes), holds)
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------

@@ -78,11 +78,15 @@ def one_committer(machine: ConsumerRules) -> Invariant[State]:
     """Of the processes that own a partition, the commit of at most one would be taken now."""
 
     def holds(state: State) -> bool:
+        owned = [partition for process in state.processes for partition in process.owned]
+        contested = {partition for partition in owned if owned.count(partition) > 1}
+        if not contested or state.group is None:
+            return True
         committers = set[int]()
         for number, process in enumerate(state.processes):
-            for partition in process.owned:
+            for partition in contested.intersection(process.owned):
                 request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
-                if state.group is not None and machine.committing_error(state, request) is Error.NONE:
+                if machine.committing_error(state, request) is Error.NONE:
                     if partition in committers:
                         return False
                     committers.add(partition)
@@ -93,12 +97,11 @@ def one_committer(machine: ConsumerRules) -> Invariant[State]:
 
 def owning_is_having(number: int, state: State) -> bool:
     """A process in the epoch of its member owns nothing that the member has not; a late copy may give it away."""
-    if times(state.spent, "DelayHeartbeat") or state.group is None:
-        return True
     process = state.processes[number]
-    member = state.group.member(process.member_id)
-    is_of_now = member is not None and process.phase is Phase.UP and process.epoch == member.epoch
-    return not is_of_now or member is None or {*process.owned} <= {*member.held}
+    if not process.owned or process.phase is not Phase.UP or times(state.spent, "DelayHeartbeat"):
+        return True
+    member = state.group.member(process.member_id) if state.group is not None else None
+    return member is None or process.epoch != member.epoch or {*process.owned} <= {*member.held}
 
 
 def stable_means_agreed(state: State) -> bool:

@@ -46,17 +46,13 @@ def one_member_has_it(state: State) -> bool:
     return consumer.one_member_has_it(state)
 
 
-def told_epochs_are_the_members(state: State) -> bool:
+def told_epochs_are_the_members(number: int, state: State) -> bool:
     """No process is ahead of its member; one that was told a generation which is not in the log has no assignment."""
-    group = state.group
-    if group is None or state.classic is not None:
+    group, process = state.group, state.processes[number]
+    if group is None or state.classic is not None or (process.classic and process.stage is not Stage.IN):
         return True
-    for process in state.processes:
-        member = group.member(process.member_id)
-        is_sure = not process.classic or process.stage is Stage.IN
-        if is_sure and member is not None and process.epoch > member.epoch:
-            return False
-    return True
+    member = group.member(process.member_id)
+    return member is None or process.epoch <= member.epoch
 
 
 def owners_commit(before: State, action: Action, after: State) -> bool:
@@ -201,10 +197,11 @@ def the_replaced_end(machine: MigrationRules) -> StepInvariant[State]:
     def holds(before: State, action: Action, after: State) -> bool:
         if before.group is None:
             return True
-        has = {one.instance: one.member_id for one in members_of(before) if one.instance != NONE}
         for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True)):
-            is_out = old.works and old.epoch > JOINING_EPOCH and new.works and new.epoch == JOINING_EPOCH
-            if is_out and has.get(machine.instance_of(number), old.member_id) != old.member_id:
+            if old == new or not (old.works and new.works) or not old.epoch > JOINING_EPOCH == new.epoch:
+                continue
+            has = {one.instance: one.member_id for one in members_of(before) if one.instance != NONE}
+            if has.get(machine.instance_of(number), old.member_id) != old.member_id:
                 return False
         return True
 
@@ -239,7 +236,7 @@ def invariants(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
         "TargetCovers": consumer.target_covers(machine),
         "OneCommitter": consumer.one_committer(machine),
         "EpochsAreOfTheGroup": consumer.epochs_are_of_the_group,
-        "ToldEpochsAreTheMembers": told_epochs_are_the_members,
+        "ToldEpochsAreTheMembers": holds_of_each(range(machine.processes), told_epochs_are_the_members),
         "OwningIsHaving": holds_of_each(range(machine.processes), owning_is_having),
         "ToldIsKept": consumer.told_is_kept,
         "MembersKnowTheirOffsets": consumer.members_know_their_offsets(machine),
