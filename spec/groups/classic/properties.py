@@ -69,7 +69,7 @@ def one_committer(machine: GroupRules) -> Invariant[State]:
         committers = set[int]()
         for number, process in enumerate(state.processes):
             if process.owned and machine.may_commit(process):
-                for partition in contested.intersection(process.owned):
+                for partition in filter(contested.__contains__, process.owned):
                     request = CommitRequest(number, process.member_id, process.generation, partition, 0)
                     if machine.commit_error(group, machine.instance_of(number), request) is Error.NONE:
                         if partition in committers:

@@ -84,7 +84,7 @@ def one_committer(machine: ConsumerRules) -> Invariant[State]:
             return True
         committers = set[int]()
         for number, process in enumerate(state.processes):
-            for partition in contested.intersection(process.owned):
+            for partition in filter(contested.__contains__, process.owned):
                 request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
                 if machine.committing_error(state, request) is Error.NONE:
                     if partition in committers:

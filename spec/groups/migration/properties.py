@@ -137,7 +137,8 @@ Replacement = tuple[Member | ClassicMember, Member | ClassicMember]
 
 def replacements(before: State, after: State) -> Iterator[Replacement]:
     """The static members that have another member id by a step."""
-    if before.group is None or after.group is None:
+    is_same = before.group == after.group and before.classic == after.classic
+    if is_same or before.group is None or after.group is None:
         return
     known = {one.instance: one for one in members_of(before) if one.instance != NONE}
     for member in members_of(after):
