@@ -5,14 +5,15 @@
 
 Rates are per CPU second of this process, with WeakIsr and StrongIsr checked in every state. TLC's, for the same model
 on a like machine, are 4,000 to 11,000 distinct states per CPU second. The last table has our own models: how much
-faster the fast engine is than the plain one in the same run, how often it asks the machine, and the bytes that it keeps
-of a state. Then a space with limits of memory, in files beyond them: by how much the peak of a process's memory is
-above that of a small space, and the rate as a part of that without a limit. Then whole models by one process and by N
-workers (2): seconds of each, and the CPU seconds of all processes together as a multiple of one's: what workers cost,
-however loaded the machine is. At last models by the fast engine, alone and with N threads: the CPU seconds of all, of
-the search's own thread, and what that and the longest thread of each phase take, which is what idle cores would take.
-With --all there is one table instead, of every model, or of those named: the goals of convergence are checked as well,
-and it is counted how many are how much faster. Exit status 1 if any number differs from TLC's, or between the engines.
+faster the fast engine is than the plain one in the same run, how often it asks the machine, which share of its look-ups
+are hits (no run of the machine follows), and the bytes that it keeps of a state. Then a space with limits of memory, in
+files beyond them: by how much the peak of a process's memory is above that of a small space, and the rate as a part of
+that without a limit. Then whole models by one process and by N workers (2): seconds of each, and the CPU seconds of all
+processes together as a multiple of one's: what workers cost, however loaded the machine is. At last models by the fast
+engine, alone and with N threads: the CPU seconds of all, of the search's own thread, and what that and the longest
+thread of each phase take, which is what idle cores would take. With --all there is one table instead, of every model,
+or of those named: the goals of convergence are checked as well, and it is counted how many are how much faster. Exit
+status 1 if any number differs from TLC's, or between the engines.
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ from tidegauge.model_tests.spec.published.found_by_tlc import (
     Shortest,
     Space,
 )
+from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.fast.programs import asking
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Limits, Stop
+from tidegauge.spec.kernel.walking import random_of_walk
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip320.variants import CountedAsByTlc
 from tidegauge.spec.registry import REGISTRY
@@ -118,7 +122,13 @@ QUICK_STATES = 15_000
 
 ALL_STATES = 20_000
 
-COLUMNS = f"{'states':>10}{'plain CPU s':>13}{'fast CPU s':>12}{'ratio':>7}{'asked a state':>15}{'bytes a state':>15}"
+COLUMNS = (
+    f"{'states':>10}{'plain CPU s':>13}{'fast CPU s':>12}{'ratio':>7}{'asked a state':>15}{'hits %':>9}{'a CPU s':>10}"
+    f"{'bytes a state':>15}"
+)
+
+WALKS, WALK_LENGTH = 20, 40
+"""Random walks in whose states it is counted how many programs are looked up."""
 
 
 def engines(quick: bool) -> bool:
@@ -153,9 +163,30 @@ def compared(name: str, *, symmetry: bool = False, **how: Any) -> tuple[bool, fl
     asked, kept = (fast.asked or 0) / fast.distinct, (fast.bytes or 0) / fast.distinct
     times = f"{slow:>13.2f}{quick:>12.2f}{slow / quick:>7.1f}"
     shown = name + " symmetric" * symmetry
-    print(f"{shown:34}{plain.distinct:>10,}{times}{asked:>15.2f}{kept:>15.0f}", flush=True)
+    hits = 100 * (1 - asked / looked_up(machine))
+    rates = f"{asked:>15.2f}{hits:>9.1f}{fast.distinct / quick:>10,.0f}"
+    print(f"{shown:34}{plain.distinct:>10,}{times}{rates}{kept:>15.0f}", flush=True)
     agrees = (plain.levels, plain.coverage, plain.orbits) == (fast.levels, fast.coverage, fast.orbits)
     return agrees, slow / quick
+
+
+def looked_up(machine: Machine[Any]) -> float:
+    """How many programs the fast engine looks up in a state, in the mean of some random walks: rules that say what is
+    worth asking, the actions that they name, and invariants. A look-up that needs no run is a hit."""
+    ask = asking(machine)
+    bases = ask.bases if ask is not None else (machine.successors,)
+    states = actions = 0
+    for number in range(WALKS):
+        rng, reached = random_of_walk(0, number), [*machine.initial()][:1]
+        for _ in range(WALK_LENGTH):
+            if not reached:
+                break
+            state = rng.choice(reached)
+            states += 1
+            actions += sum(len([*base(state)]) for base in bases)
+            reached = [after for _, after in machine.successors(state)]
+    judges = sum(len(parts_of(holds)) for holds in machine.invariants.values())
+    return len(bases) + judges + actions / states
 
 
 LIMITS_MIB = (None, 64, 16, 4)
