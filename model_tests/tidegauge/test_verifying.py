@@ -11,9 +11,11 @@ import pytest
 
 from tidegauge import __main__ as command_line
 from tidegauge.commands import verifying
+from tidegauge.commands.simulating import is_good
 from tidegauge.exits import Unusable
 from tidegauge.linearizability import files
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
+from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.verification.campaigning import Clients
 from tidegauge.model_tests.harness.verification.plan import plan
 from tidegauge.model_tests.tidegauge.test_report import report
@@ -167,6 +169,25 @@ def test_a_run_that_fails_is_told_at_once_and_not_only_when_the_campaign_is_over
     status, out, err = run(capsys, *words)
     assert (status, "verdict" in out) == (130, False)
     assert "is no behaviour of the specification (again: tidegauge simulate --seed 7 --bug kafka_1211)\n" in err
+
+
+def test_a_history_that_an_unclean_election_leaves_undecided_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """A log of this seed loses what was committed: what transactions promise is not claimed of it."""
+    status, out, _ = run(capsys, "simulate", "--transactions", "--seed", 111, "--workers", 1)
+    assert (status, "undecided: an unclean election is declared" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "undecided", "good"),
+    [
+        (Verdict.HOLDS, frozenset(), True),
+        (Verdict.UNKNOWN, frozenset({7}), True),
+        (Verdict.UNKNOWN, frozenset({8}), False),
+        (Verdict.VIOLATED, frozenset({7}), False),
+    ],
+)
+def test_only_what_is_declared_excuses_a_run(verdict: Verdict, undecided: frozenset[int], good: bool) -> None:
+    assert is_good(CampaignRun(7, {}, {}, 3, 0, 0, verdict, None), undecided) is good
 
 
 @pytest.mark.parametrize(

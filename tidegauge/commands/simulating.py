@@ -99,13 +99,13 @@ def simulate(
         else:
             run = partial(campaign, workers=workers, bug=bug, clients=clients, on_failure=tell)
             ran = run(range(seed, seed + seeds), folder, advance)
-        runs = checked(ran, folder)
+        runs, undecided = checked(ran, folder)
     if breed:
         tell_kept(screen, kept, corpus)
     show(screen, ran, runs, bug)
     if (page := showing.write(options)) is not None:
         screen.say(f"\npage written to {page}: open it in a browser")
-    good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
+    good = all(is_good(run, undecided) for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
 
 
@@ -119,6 +119,11 @@ def drawn_with(
         return turned(drawn(seed, bug, clients), turns), begun(Corpus(seed, bug), corpus)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
+
+
+def is_good(run: CampaignRun, undecided: frozenset[int]) -> bool:
+    """Whether nothing is wrong with a run: as in `verify`, an undecided history is no failure, and a trace is one."""
+    return run.verdict is Verdict.HOLDS or (run.verdict is Verdict.UNKNOWN and run.seed in undecided)
 
 
 def check_means(workers: int, out: Path | None) -> None:
@@ -143,10 +148,10 @@ def clients_of(*, transactions: bool, groups: bool) -> Clients:
     return Clients.GROUPS if groups else Clients.TRANSACTIONS if transactions else Clients.PLAIN
 
 
-def checked(ran: Campaign, folder: Path) -> tuple[CampaignRun, ...]:
-    """The rows with their verdicts."""
+def checked(ran: Campaign, folder: Path) -> tuple[tuple[CampaignRun, ...], frozenset[int]]:
+    """The rows with their verdicts, and the seeds whose history an unclean election leaves undecided: no failure."""
     twice, _ = check_twice([ran.histories], folder, None)
-    return with_verdicts(ran.runs, twice)
+    return with_verdicts(ran.runs, twice), twice.undecided
 
 
 def tell_options(screen: Screen, options: Options, asked: Mapping[str, object]) -> None:

@@ -25,6 +25,8 @@ class CheckedTwice:
     verdicts: Sequence[Row]
     """Spark's, one a history."""
     differing: tuple[str, ...]
+    undecided: frozenset[int] = frozenset()
+    """Histories of which nothing is wrong but that, by an unclean election that they declare, they prove nothing."""
 
     @property
     def agree(self) -> bool:

@@ -137,9 +137,9 @@ def check_twice(
     operations = int(here.operations.sum())
     doubted = {one.history for one in here.anomalies if one.name is not Name.UNDECIDED}
     unknown = here.histories[here.verdicts == HistoryVerdict.UNKNOWN].tolist()
-    undecided = sum(one in elected and one not in doubted for one in unknown)
-    bad = int((here.verdicts != HistoryVerdict.VALID).sum()) - undecided
-    excused = f"{undecided} undecided: an unclean election is declared"
+    undecided = frozenset(one for one in unknown if one in elected and one not in doubted)
+    bad = int((here.verdicts != HistoryVerdict.VALID).sum()) - len(undecided)
+    excused = f"{len(undecided)} undecided: an unclean election is declared"
     checker = Stage(
         name="check",
         what=f"{len(here.histories):,} histories, {operations:,} operations",
@@ -149,10 +149,10 @@ def check_twice(
     )
     if in_spark is None:
         skipped = Stage("check in Spark", "left out", "", Verdict.SKIPPED)
-        return CheckedTwice(here, (), ()), (checker, skipped)
+        return CheckedTwice(here, (), (), undecided), (checker, skipped)
     began = time.perf_counter()
     what = in_spark(histories, out)
-    twice = compared(here, out)
+    twice = attrs.evolve(compared(here, out), undecided=undecided)
     spark = Stage(
         name="check in Spark",
         what=what,
