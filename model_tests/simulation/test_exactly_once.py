@@ -23,6 +23,8 @@ from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind
 from tidegauge.model_tests.harness.cores.offsets import OffsetRoles
 from tidegauge.model_tests.harness.simulation.group_campaign import SimulatedGroup, simulate_group
+from tidegauge.model_tests.harness.simulation.group_goals import DECISIONS, OF_PLAIN_MEMBERS, decided
+from tidegauge.model_tests.harness.simulation.group_goals import GOALS as OF_ALL_MEMBERS
 from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.simulation.processors import COMMITTED, GOALS, Outputs
 
@@ -57,6 +59,15 @@ def test_a_run_is_repeated_to_the_row() -> None:
     run, again = holds(COOPERATIVE), simulate_group(draw_group(COOPERATIVE, exactly_once=True))
     assert list(run.operations) == list(again.operations)
     assert run.trace == again.trace
+
+
+def test_a_campaign_of_such_members_asks_for_nothing_that_they_never_do() -> None:
+    run = holds(COOPERATIVE)
+    assert not OF_PLAIN_MEMBERS & run.sometimes.keys()
+    assert run.sometimes.keys() | OF_PLAIN_MEMBERS == {*OF_ALL_MEMBERS, *GOALS}
+    plain = {decided(machine, kind): kind for machine, kinds in DECISIONS.items() for kind in kinds}
+    made = {type(one.decision) for seed in (EAGER, COOPERATIVE, BOTH) for one in holds(seed).trace}
+    assert not {goal for goal in OF_PLAIN_MEMBERS if plain[goal] in made}
 
 
 @pytest.mark.deep

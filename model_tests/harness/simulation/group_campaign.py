@@ -37,7 +37,15 @@ from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.consumer_group_members import ConsumerGroupMember
 from tidegauge.model_tests.harness.simulation.coordination import begin_coordinating, undecided
 from tidegauge.model_tests.harness.simulation.faults import Injector
-from tidegauge.model_tests.harness.simulation.group_goals import EXPIRED, FENCED, GOALS, LEFT, MOVED, reached
+from tidegauge.model_tests.harness.simulation.group_goals import (
+    EXPIRED,
+    FENCED,
+    GOALS,
+    LEFT,
+    MOVED,
+    OF_PLAIN_MEMBERS,
+    reached,
+)
 from tidegauge.model_tests.harness.simulation.group_members import GroupMember
 from tidegauge.model_tests.harness.simulation.group_operator import GroupOperator
 from tidegauge.model_tests.harness.simulation.group_options import GroupOptions
@@ -165,7 +173,8 @@ def simulate_group(
     with coordinating(roles), slowly, unread_logs() as unread:
         campaign = run_deterministically(_run, options, until_wrong, transaction_rules(), seed=options.cluster.seed)
     operations, faults = campaign.recorder.history.operations(), dict(campaign.faults)
-    goals = (*GOALS, *OF_PROCESSORS) if options.exactly_once else GOALS
+    of_both = (goal for goal in GOALS if goal not in OF_PLAIN_MEMBERS)
+    goals = (*of_both, *OF_PROCESSORS) if options.exactly_once else GOALS
     seen = reached(campaign.recorder.history.rows(), campaign.trace, campaign.seen, goals)
     problems = (*unread, *campaign.problems)
     return SimulatedGroup(options, operations, faults, problems, seen, campaign.trace, campaign.transactions)

@@ -90,6 +90,16 @@ GOALS: Final = (
     *(decided(machine, kind) for machine, kinds in DECISIONS.items() for kind in kinds),
 )
 
+OF_PLAIN_MEMBERS: Final = frozenset(
+    (
+        decided("classic-groups", groups.TakeCommit),
+        decided("offsets", group_offsets.Commit),
+        decided("classic-groups", groups.ExpireSync),
+    )
+)
+"""What members that process exactly once do not bring about: they commit in transactions only, and none of them hangs
+between JoinGroup and SyncGroup."""
+
 
 def reached(
     rows: Iterable[Operation], trace: Iterable[TraceEvent], seen: Counter[str], goals: Iterable[str] = GOALS
