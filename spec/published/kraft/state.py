@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -142,7 +142,13 @@ def named(server: int, names: Names) -> int:
     return server if server == NOBODY else names[server]
 
 
-M = TypeVar("M", bound=Message)
+class Renamed(Protocol):
+    """What is named by servers."""
+
+    def renamed(self, names: Names) -> Self: ...
+
+
+P = TypeVar("P", bound=Renamed)
 Messages: TypeAlias = tuple[tuple[Message, int], ...]
 """Every message that was ever sent, in order, and how often it is on its way now."""
 
@@ -179,9 +185,9 @@ def _counted(messages: Messages, message: Message, more: int) -> Messages:
 
 
 @lru_cache(1 << 16)
-def renamed(message: M, names: Names) -> M:
-    """The message between the servers that have these names. A search renames each of them many thousand times."""
-    return message.renamed(names)
+def renamed(part: P, names: Names) -> P:
+    """A server, or a message, of the servers that have these names. A search renames each many thousand times."""
+    return part.renamed(names)
 
 
 def in_order(item: tuple[Message, int]) -> tuple[str, Any]:
@@ -209,7 +215,7 @@ class Server:
     def end(self) -> Position:
         return end_of(self.log)
 
-    def renamed(self, names: Names) -> Server:
+    def renamed(self, names: Names) -> Self:
         ends = [0] * len(names)
         for server, end in enumerate(self.ends):
             ends[names[server]] = end
@@ -243,6 +249,6 @@ class State:
     def renamed(self, names: Names) -> State:
         servers = [*self.servers]
         for number, server in enumerate(self.servers):
-            servers[names[number]] = server.renamed(names)
+            servers[names[number]] = renamed(server, names)
         messages = [(renamed(message, names), count) for message, count in self.messages]
         return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=in_order)))

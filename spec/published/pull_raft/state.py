@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, Self
 
 import attrs
 
@@ -94,7 +94,7 @@ class Server:
     def end(self) -> Position:
         return end_of(self.log)
 
-    def renamed(self, names: Names) -> Server:
+    def renamed(self, names: Names) -> Self:
         ends = [0] * len(names)
         for server, end in enumerate(self.ends):
             ends[names[server]] = end
@@ -125,6 +125,6 @@ class State:
     def renamed(self, names: Names) -> State:
         servers = [*self.servers]
         for number, server in enumerate(self.servers):
-            servers[names[number]] = server.renamed(names)
+            servers[names[number]] = renamed(server, names)
         messages = [(renamed(message, names), count) for message, count in self.messages]
         return evolve(self, servers=tuple(servers), messages=tuple(sorted(messages, key=in_order)))
