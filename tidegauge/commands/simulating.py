@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
 from tidegauge.commands.run_page import RunPage
+from tidegauge.commands.workers import check_workers
 from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import Options, read_turns, with_turns
@@ -34,9 +35,6 @@ from tidegauge.model_tests.harness.verification.run import check_twice, with_ver
 from tidegauge.screen import Screen
 
 Flag = Annotated[bool, Parameter(negative="")]
-
-MOST_WORKERS = 64
-"""Each is a process of some hundred megabytes."""
 
 
 def simulate(
@@ -128,8 +126,7 @@ def is_good(run: CampaignRun, undecided: frozenset[int]) -> bool:
 
 def check_means(workers: int, out: Path | None) -> None:
     """Raises Unusable for processes or a folder that cannot be had."""
-    if not 1 <= workers <= MOST_WORKERS:
-        raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
+    check_workers(workers)
     if out is not None:
         check_folder("--out", out)
 

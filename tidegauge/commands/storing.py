@@ -12,6 +12,7 @@ import attrs
 from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_folder
+from tidegauge.commands.workers import check_workers
 from tidegauge.exits import Unusable, in_one_line
 from tidegauge.spec.kernel.explorer import Engine
 from tidegauge.spec.kernel.machine import Machine
@@ -41,8 +42,7 @@ class Storing:
 
 def chosen_engine(given: Storing, engine: str, workers: int) -> Engine | None:
     """The engine of that name, None for `auto`. Raises Unusable for options with which no states can be kept."""
-    if workers < 1:
-        raise Unusable(f"--workers {workers}: give at least 1, as many as there are idle cores")
+    check_workers(workers)
     if given.checkpoint is not None and given.resume is not None:
         raise Unusable("--resume goes on saving checkpoints where it resumes: leave out --checkpoint")
     if not given.checkpoint_seconds >= 0:

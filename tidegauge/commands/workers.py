@@ -1,0 +1,18 @@
+"""How many workers a command may start: processes or threads of one machine."""
+
+from __future__ import annotations
+
+from tidegauge.exits import Unusable
+
+__all__ = ["MOST_WORKERS", "check_workers"]
+
+MOST_WORKERS = 64
+"""Each may be a process of some hundred megabytes."""
+
+
+def check_workers(workers: int) -> None:
+    """Raises Unusable for a number of workers that no machine has cores for, before any of them is started."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise Unusable(
+            f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are idle cores"
+        )
