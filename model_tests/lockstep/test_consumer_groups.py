@@ -86,6 +86,26 @@ class GivesBackOneAfterTheOther(ConsumerRules):
         return member
 
 
+class GivesAgain(ConsumerRules):
+    def is_stable(self, group: Any, member: Any) -> bool:
+        return super().is_stable(group, member) and group.epoch == group.target_epoch
+
+
+class IsNotGivenTheRest(ConsumerRules):
+    def waits_for_others(self, missing: Any, free: Any) -> bool:
+        return False
+
+
+class WaitsForNobody(ConsumerRules):
+    def waits_for_others(self, missing: Any, free: Any) -> bool:
+        return bool(missing)
+
+
+class KeepsWhatTheTargetGave(ConsumerRules):
+    def giving_up(self, group: Any, member: Any, owned: Any, topics: Any) -> Any:
+        return member
+
+
 class CommitsWhatIsGivenBack(ConsumerRules):
     def may_be_anothers(self, group: Any, member: Any, place: Any) -> bool:
         return False
@@ -100,6 +120,10 @@ REVOKING = (
     KeepsItsPart,
     KeepsWhatItWantsNoMore,
     GivesBackOneAfterTheOther,
+    GivesAgain,
+    IsNotGivenTheRest,
+    WaitsForNobody,
+    KeepsWhatTheTargetGave,
     CommitsWhatIsGivenBack,
     CommitsOnlyWhatItHas,
 )

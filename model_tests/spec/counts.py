@@ -41,6 +41,8 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "consumers-interval": (6_330, 14_090),
     "consumers-interval-subscriptions": (4_063, 9_418),
     "consumers-interval-unsubscribing": (623, 1_229),
+    "consumers-interval-expression": (521, 1_120),
+    "consumers-interval-expressions": (33_150, 92_259),
     "consumers-interval-owners": (12_539, 35_145),
     "consumers-interval-commits": (62_855, 204_408),
     "consumers-subscriptions": (743, 1_314),

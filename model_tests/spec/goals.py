@@ -27,6 +27,7 @@ from tidegauge.spec.groups.consumer import processes as consumers
 from tidegauge.spec.groups.consumer import requests as consumer_requests
 from tidegauge.spec.groups.consumer import timing as consumer_timing
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.groups.consumer.models import CONSUMER_MODELS
 from tidegauge.spec.groups.loading import actions as loading
 from tidegauge.spec.groups.loading.machine import GroupLoading
 from tidegauge.spec.groups.migration import requests as migration_requests
@@ -350,6 +351,12 @@ OF_CONSUMERS: Final = (
         ConsumerGroups(spaces_targets=True, partitions=1),
         4,
         of(consumer_requests.ReceiveHeartbeat),
+    ),
+    Reached(
+        "an old target has more for a member, which waits for the next one",
+        CONSUMER_MODELS["consumers-interval-expression"].machine,
+        7,
+        of(consumer_timing.EndResolution),
     ),
     Reached(
         "a static member is away, and keeps what it has",

@@ -104,7 +104,7 @@ SHOWN: Final[Mapping[str, int]] = {
     "idempotence": 13008,
     "transactions": 15792,
     "classic-groups": 20376,
-    "consumer-groups": 24735,
+    "consumer-groups": 27645,
     "group-migration": 14600,
     "group-loading": 564,
     "committed-reads": 29512,

@@ -108,9 +108,7 @@ def draw_group(seed: int, *, is_consumer: bool | None = None, exactly_once: bool
     is_rare = not exactly_once and Random(f"rare-2487/{seed}").random() < RARE_SHARE
     hangs |= is_rare and has_classic and not migrates
     timed = Random(f"interval-80/{seed}")
-    # Where a record fails while a target waits, the specification gives a member at once what its expression matches
-    # by then; the coordinator, as Kafka's, with the next target.
-    has_interval = timed.random() < INTERVAL_SHARE and not is_rare
+    has_interval = timed.random() < INTERVAL_SHARE
     return GroupOptions(
         attrs.evolve(options, transactions=0, faults=faults, losses=losses),
         dynamic=dynamic + exactly_once,

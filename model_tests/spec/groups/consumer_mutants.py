@@ -24,6 +24,7 @@ COMMITS: Final = ConsumerGroups(commits=1, bounds=Bounds(DelayCommit=1))
 
 SPACED: Final = CONSUMER_MODELS["consumers-interval"].machine
 UNSUBSCRIBING: Final = CONSUMER_MODELS["consumers-interval-unsubscribing"].machine
+EXPRESSED_AGAIN: Final = CONSUMER_MODELS["consumers-interval-expression"].machine
 EXPRESSION: Final = CONSUMER_MODELS["consumers-expressions"].machine
 EXPRESSIONS: Final = ConsumerGroups(topics=2, matches=((0, 1),), expressions=(NONE, 0))
 """A member that names the topics, and one with an expression that matches them."""
@@ -114,15 +115,6 @@ def _resolved_for_all(machine: Any, right: Wrong, group: Group, state: State, ex
 def _reuses_the_epoch(machine: Any, right: Wrong, group: Group, member_id: int) -> Group:
     """A member that goes begins no epoch."""
     return group.without(member_id)
-
-
-def _gives_again(machine: Any, right: Wrong, group: Group, member: Member, owned: tuple[int, ...] | None) -> Member:
-    """Who has had all that the target gives it is given by the same target what it wants again."""
-    after: Member = right(group, member, owned)
-    if after is not member or member.revoking:
-        return after
-    given: Member = machine.next_assignment(group, member, member.epoch, owned)
-    return given
 
 
 def _keeps_the_member(machine: Any, right: Wrong, group: Group, member_id: int) -> Group:
@@ -345,11 +337,20 @@ MUTANTS: Final = (
         UNSUBSCRIBING,
         "OnlyWhatIsWantedIsAssigned",
     ),
-    RuleMutant("GivesAgain", "reconciled", _gives_again, UNSUBSCRIBING, "TargetsAreGivenOnce"),
     RuleMutant(
         "GivesBackOneAfterTheOther",
         "revoking_more",
         lambda m, r, group, member: member,
+        UNSUBSCRIBING,
+        "OnlyWhatIsWantedIsAssigned",
+    ),
+    RuleMutant("GivesAgain", "is_stable", lambda m, r, *a: False, EXPRESSED_AGAIN, "TargetsAreGivenOnce"),
+    RuleMutant("WaitsForItself", "waits_for_others", lambda m, r, *a: True, SPACED, "WhoWaitsLacksSomething"),
+    RuleMutant("IsNotGivenTheRest", "waits_for_others", lambda m, r, *a: False, SPACED, "WhoLacksSomethingWaits"),
+    RuleMutant(
+        "KeepsWhatTheTargetGave",
+        "giving_up",
+        lambda m, r, group, member, owned: member,
         UNSUBSCRIBING,
         "OnlyWhatIsWantedIsAssigned",
     ),

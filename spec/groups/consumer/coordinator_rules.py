@@ -220,16 +220,25 @@ class CoordinatorRules(EnumeratingMachine[State]):
     # --- what a member has -----------------------------------------------------------------------------------------
 
     def reconciled(self, group: Group, member: Member, owned: Collection[int] | None) -> Member:
-        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch.
-
-        What it wants again that a target between two epochs gives it comes with the next one, and not before.
-        """
+        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch."""
         if member.revoking and not self.has_revoked(member.revoking, owned):
             return self.revoking_more(group, member)
-        wants_all = all(self.is_wanted(group, member, partition) for partition, _ in member.assigned)
-        if wants_all and group.is_past_its_target(member):
-            return member
+        if self.is_stable(group, member):
+            return self.giving_up(group, member, owned)
         return self.next_assignment(group, member, self.epoch_while_revoking(member), owned)
+
+    def is_stable(self, group: Group, member: Member) -> bool:
+        """Whether a member has had from an older epoch's target what there was for it: only the next one gives it more.
+
+        It may want by now what the target has for it, and that it did not want when it came there.
+        """
+        return group.is_past_its_target(member)
+
+    def giving_up(self, group: Group, member: Member, owned: Collection[int] | None) -> Member:
+        """A member that has nothing to get gives back what it has unsubscribed from since, unless it has already."""
+        kept = tuple(one for one in member.assigned if self.is_wanted(group, member, one[0]))
+        gone = tuple(one for one in member.assigned if one not in kept)
+        return evolve(member, assigned=kept, revoking=() if self.has_revoked(gone, owned) else gone) if gone else member
 
     def part_of(self, group: Group, member: Member) -> set[int]:
         """A member's part of the target: nothing that it has unsubscribed from since, or that is gone (KAFKA-19431)."""
@@ -263,9 +272,13 @@ class CoordinatorRules(EnumeratingMachine[State]):
         missing = target - {*partitions_of(kept)}
         free = [one for one in missing if self.is_free(group, one, member.member_id)]
         given = [(one, self.assignment_epoch(group)) for one in free]
-        waits = self.spaces_targets and len(free) < len(missing)
+        waits = self.spaces_targets and self.waits_for_others(missing, free)
         member = evolve(member, assigned=tuple(sorted((*kept, *given))), revoking=(), waits=waits)
         return self.in_epoch(member, group.target_epoch)
+
+    def waits_for_others(self, missing: Collection[int], free: Collection[int]) -> bool:
+        """A member is given what other members have still when they have it no more, also by an old target."""
+        return len(free) < len(missing)
 
     def in_epoch(self, member: Member, epoch: int) -> Member:
         """The member in an epoch; the one before is remembered."""

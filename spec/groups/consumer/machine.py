@@ -25,8 +25,10 @@ twice at once, nor within ten seconds. A coordinator that fails meanwhile has a 
 A target is not made sooner than `consumer.assignment.interval.ms` after the last one (KIP-1263): epochs begin, and one
 target is for all that have begun meanwhile. Until then members keep to the target that there is: who joins owns
 nothing, and what a member that has gone owned nobody has. What a member unsubscribes from, or what is deleted, it gives
-back at once (KAFKA-19431), in the epoch that it is in; the target is as it was, and who subscribes again has its part
-again. A group without members has made no target, and its first member does not wait.
+back at once (KAFKA-19431), in the epoch that it is in. Who is in the target's epoch, and has nothing to give back, gets
+nothing more of it: a member that subscribes again, or whose expression is resolved again, waits for the next one. Only
+what others had still when it came there it is given as soon as they have given it back. A group without members has
+made no target, and its first member does not wait.
 
 A commit is taken from the member that has the partition: in its epoch, or in one that is over if the member had the
 partition in it and was not yet told of the next (KIP-1251). What it has given back it may commit while it is in the

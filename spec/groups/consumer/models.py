@@ -56,6 +56,25 @@ _ALL = (
         "one that unsubscribes from another topic while it gives the first one's partitions back, and wants both again",
     ),
     Model(
+        "consumers-interval-expression",
+        ConsumerGroups(
+            spaces_targets=True,
+            processes=1,
+            partitions=1,
+            matches=((0,),),
+            expressions=(0,),
+            bounds=Bounds(Resubscribe=2),
+        ),
+        "one that brings its expression again, which is resolved again: the old target gives it nothing, the next does",
+    ),
+    Model(
+        "consumers-interval-expressions",
+        ConsumerGroups(
+            spaces_targets=True, partitions=1, matches=((0,),), expressions=(0,), bounds=Bounds(Resubscribe=2)
+        ),
+        "the same, beside a member that names the topic",
+    ),
+    Model(
         "consumers-interval-owners",
         ConsumerGroups(
             spaces_targets=True,
@@ -168,6 +187,7 @@ QUICK_CONSUMERS = tuple(
         "interval",
         "interval-subscriptions",
         "interval-unsubscribing",
+        "interval-expression",
         "subscriptions",
         "expressions",
         "expressions-due",

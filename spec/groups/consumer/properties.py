@@ -369,6 +369,8 @@ def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
         "EpochsAreOfTheGroup": epochs_are_of_the_group,
         "TargetIsOfTheEmptyGroup": target_is_of_the_empty_group,
         "EmptyGroupsWaitForNothing": targets.empty_groups_wait_for_nothing,
+        "WhoWaitsLacksSomething": targets.who_waits_lacks_something,
+        "WhoLacksSomethingWaits": targets.who_lacks_something_waits(machine),
         "ToldEpochsAreLogged": holds_of_each(range(machine.processes), told_epochs_are_logged),
         "ResolvedIsWanted": resolved_is_wanted,
         "ResolvedIsMatched": resolved_is_matched(machine),
@@ -525,6 +527,10 @@ def goals(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
             state.group is not None
             and any(one.member_id not in dict(state.group.target) for one in state.group.members)
             and state.group.target_is_new
+        )
+    if machine.spaces_targets and machine.expressions and machine.bounds["Resubscribe"] > 1:
+        wanted["an old target has more for a member, which waits for the next one"] = targets.old_target_has_more(
+            machine
         )
     moves = machine.partitions > 1 or any(machine.bounds[name] for name in ("Leave", "Crash", "ExpireSession"))
     if machine.commits and len(names) > 1 and moves:

@@ -1,12 +1,12 @@
-"""What must hold of when a consumer group's targets are made (KIP-1263)."""
+"""What must hold of when a consumer group's targets are made (KIP-1263), and of what members are given by old ones."""
 
 from __future__ import annotations
 
 from tidegauge.spec.groups.consumer.actions import groups
 from tidegauge.spec.groups.consumer.requests import ReceiveHeartbeat
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import State
-from tidegauge.spec.kernel.machine import Action, StepInvariant
+from tidegauge.spec.groups.consumer.state import Group, Member, State, partitions_of
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 
 def is_target_new(state: State) -> bool:
@@ -61,3 +61,44 @@ def what_waits_is_made(before: State, action: Action, after: State) -> bool:
 def empty_groups_wait_for_nothing(state: State) -> bool:
     """Who joins a group without members does not wait for its share."""
     return all(group.members or not group.target_is_new for group in groups(state))
+
+
+def who_waits_lacks_something(state: State) -> bool:
+    """A member in the target's epoch waits for something that the target gives it, and has nothing to give back."""
+    return all(
+        not member.revoking and bool({*group.target_of(member.member_id)} - {*partitions_of(member.assigned)})
+        for group in groups(state)
+        for member in group.members
+        if member.waits and member.epoch == group.target_epoch
+    )
+
+
+def who_lacks_something_waits(machine: ConsumerRules) -> Invariant[State]:
+    """Where targets wait, a member in the epoch of the group and of its target has its part, or waits for it."""
+
+    def holds(state: State) -> bool:
+        return not machine.spaces_targets or all(
+            member.waits or bool(member.revoking) or lacks_nothing(machine, group, member)
+            for group in groups(state)
+            for member in group.members
+            if member.epoch == group.target_epoch == group.epoch
+        )
+
+    return holds
+
+
+def lacks_nothing(machine: ConsumerRules, group: Group, member: Member) -> bool:
+    """Whether a member is assigned all that the target gives it and that it wants."""
+    return machine.part_of(group, member) <= {*partitions_of(member.assigned)}
+
+
+def old_target_has_more(machine: ConsumerRules) -> Invariant[State]:
+    """A member wants what an old target has for it, and waits for the next: it did not when it came to the old one."""
+
+    def holds(state: State) -> bool:
+        group = state.group
+        return group is not None and any(
+            group.is_past_its_target(member) and not lacks_nothing(machine, group, member) for member in group.members
+        )
+
+    return holds

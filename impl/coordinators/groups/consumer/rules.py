@@ -202,16 +202,27 @@ class ConsumerRules:
     def reconciled(
         self, group: ConsumerGroup, member: ConsumerMember, owned: Collection[Place] | None, topics: Topics
     ) -> ConsumerMember:
-        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch.
-
-        A target of the group's epoch gives a member nothing that it does not want.
-        """
+        """The member one step nearer to its target. First it gives back; not before it has, it is in another epoch."""
         if member.revoking and not self.has_revoked(member.revoking, owned):
             return self.revoking_more(group, member, topics)
-        is_there = member.epoch == group.target_epoch and not member.is_waiting and not member.revoking
-        if is_there and (group.epoch == group.target_epoch or not self.unwanted(group, member, topics)):
-            return member
+        if self.is_stable(group, member):
+            return self.giving_up(group, member, owned, topics)
         return self.next_assignment(group, member, self.epoch_while_revoking(member), owned, topics)
+
+    def is_stable(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
+        """Whether a member has had from the target what there was for it: only the next one gives it anything."""
+        return member.epoch == group.target_epoch and not member.revoking and not member.is_waiting
+
+    def giving_up(
+        self, group: ConsumerGroup, member: ConsumerMember, owned: Collection[Place] | None, topics: Topics
+    ) -> ConsumerMember:
+        """A member that has nothing to get gives back what it has unsubscribed from since, unless it has already."""
+        gone = self.unwanted(group, member, topics)
+        if not gone:
+            return member
+        kept = {place: since for place, since in member.assigned.items() if place not in gone}
+        left = {place: since for place, since in member.assigned.items() if place in gone}
+        return attrs.evolve(member, assigned=kept, revoking={} if self.has_revoked(left, owned) else left)
 
     def part_of(self, group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> frozenset[Place]:
         """A member's part of the target: nothing that it has unsubscribed from since, or that is gone (KAFKA-19431)."""
@@ -258,8 +269,13 @@ class ConsumerRules:
         missing = [place for place in sorted(target) if place not in kept]
         free = [place for place in missing if self.is_free(group, place, member.member_id)]
         given = dict.fromkeys(free, self.assignment_epoch(group))
-        member = attrs.evolve(member, assigned={**kept, **given}, revoking={}, is_waiting=len(free) < len(missing))
+        is_waiting = self.waits_for_others(missing, free)
+        member = attrs.evolve(member, assigned={**kept, **given}, revoking={}, is_waiting=is_waiting)
         return self.in_epoch(member, group.target_epoch)
+
+    def waits_for_others(self, missing: Collection[Place], free: Collection[Place]) -> bool:
+        """A member is given what other members have still when they have it no more, also by an old target."""
+        return len(free) < len(missing)
 
     def in_epoch(self, member: ConsumerMember, epoch: int) -> ConsumerMember:
         """The member in an epoch; the one before is remembered."""
