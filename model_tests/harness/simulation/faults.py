@@ -256,13 +256,17 @@ class Injector:
             yield False
             return
         self._awaited.add(fault)
-        is_there = await self._comes(lambda: self._is_free() and self.disk.copies_are_good() and condition())
-        self._awaited.discard(fault)
+        try:
+            is_there = await self._comes(lambda: self._is_free() and self.disk.copies_are_good() and condition())
+        finally:
+            self._awaited.discard(fault)
         if is_there and self.disk.allows():
             self._note(fault)
             self._busy.add(DAMAGED)
-            yield True
-            self._busy.discard(DAMAGED)
+            try:
+                yield True
+            finally:
+                self._busy.discard(DAMAGED)
         else:
             yield False
 
