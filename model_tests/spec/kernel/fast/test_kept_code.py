@@ -108,6 +108,55 @@ def test_what_is_kept_is_used_again(package: Package) -> None:
     assert not again.stats.cache_misses
 
 
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("at", [0, 9, 300, -40, -1])
+def test_a_damaged_file_is_compiled_again_and_replaced(kind: str, at: int, package: Package) -> None:
+    assert package.outer()(20) == 43
+    files = [*package.folder.glob(f"__pycache__/outer.*.{kind}")]
+    assert len(files) == 1
+    content = bytearray(files[0].read_bytes())
+    content[min(at, len(content) - 1)] ^= 0x55
+    files[0].write_bytes(content)
+    again = package.outer()
+    assert again(20) == 43
+    assert not again.stats.cache_hits
+    mended = package.outer()
+    assert mended(20) == 43
+    assert mended.stats.cache_hits
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("size", [0, 20, 100])
+def test_a_file_that_was_cut_is_compiled_again(kind: str, size: int, package: Package) -> None:
+    assert package.outer()(20) == 43
+    for file in package.folder.glob(f"__pycache__/*.{kind}"):
+        file.write_bytes(file.read_bytes()[:size])
+    assert package.outer()(20) == 43
+
+
+def test_a_disk_without_room_keeps_nothing_and_ends_nothing(package: Package) -> None:
+    asked = package.outer()
+    folder = package.folder / "__pycache__"
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    folder.write_text("no folder", encoding="utf-8")
+    assert asked(20) == 43
+    assert folder.read_text(encoding="utf-8") == "no folder"
+
+
+def test_without_a_folder_to_write_to_it_is_compiled_each_time(
+    package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    nowhere.write_text("", encoding="utf-8")
+    (package.folder / "__pycache__").write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere / "below"))
+    asked = package.outer()
+    assert asked(20) == 43
+    assert asked.signatures
+
+
 def test_another_option_is_noticed(package: Package) -> None:
     assert package.outer()(20) == 43
     package.edit("middle.py", "_nrt=False", "error_model='numpy'")
