@@ -208,7 +208,10 @@ def test_a_limit_that_the_checkpoint_has_passed_is_told(tmp_path: Path) -> None:
         explored(kept)
     with went_on(tmp_path) as kept, pytest.raises(CheckpointError, match="more than the limit of 100"):
         explored(kept, limits=Limits(states=100))
-    with went_on(tmp_path) as kept, pytest.raises(CheckpointError, match="and the limit is 3 levels"):
+    with (
+        went_on(tmp_path) as kept,
+        pytest.raises(CheckpointError, match="limit is 3 levels: give a deeper limit, or none"),
+    ):
         explored(kept, limits=Limits(depth=3))
 
 

@@ -243,7 +243,8 @@ def test_a_bad_line_costs_its_own_history_and_no_other(capsys: pytest.CaptureFix
     assert status == 2
     assert f"{path}, line 5 (history 2): kind is 'produced'" in out
     assert f"{path}, line 10: " in out
-    assert f"{path}: 2 malformed rows, some of no history: any history of the file may lack them: " in err
+    lacks = "some of which name no history: operations may be missing from any history of the file: "
+    assert f"{path}: 2 malformed rows, {lacks}" in err
     _, found = document(capsys, "check", path)
     assert found["verdicts"] == {"valid": 2, "violated": 0, "unknown": 0}
     assert [(line["number"], line["history"]) for line in found["files"][0]["malformed"]] == [(5, 2), (10, None)]

@@ -204,7 +204,9 @@ class Search(ABC, Generic[S]):
         """Go on from what was saved: gives the next state to be expanded. Raises CheckpointError."""
         depth = len(saved["bounds"]) - 1
         if self.limits.depth is not None and depth >= self.limits.depth:
-            raise CheckpointError(f"it expands level {depth}, and the limit is {self.limits.depth} levels")
+            raise CheckpointError(
+                f"it expands level {depth}, and the limit is {self.limits.depth} levels: give a deeper limit, or none"
+            )
         self.bounds, self.goals, self.found_by_level = saved["bounds"], saved["goals"], saved["found"]
         self.out_degrees, self.orbit_sizes = Counter(saved["out-degrees"]), Counter(saved["orbit sizes"])
         self.found = {name: violation_by(self.machine, name, trace) for name, trace in saved["violated"].items()}

@@ -365,7 +365,7 @@ def left_out(malformed: Sequence[Malformed]) -> str:
     whole = say(len(malformed), "malformed row")
     if all(row.history is not None for row in malformed):
         return f"{whole}, whose histories are not checked"
-    return f"{whole}, some of no history: any history of the file may lack them"
+    return f"{whole}, some of which name no history: operations may be missing from any history of the file"
 
 
 def told(row: Malformed, path: Path) -> str:
