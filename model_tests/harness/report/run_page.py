@@ -55,7 +55,7 @@ def page_of_run(options: Options, stretch: Stretch, reproduce: str) -> str:
         raise NoSuchStretchError(f"seed {simulated.seed} follows no partition: there is nothing to walk through")
     way, first = stretch_of(chosen, behaviour, stretch)
     last, of = first + len(way.trace.steps) - 1, len(behaviour.trace.steps)
-    facts = {"partition": name_of(chosen), "steps here": f"{first:,} to {last:,} of {of:,}", **told(simulated)}
+    facts = {"partition": chosen.name, "steps here": f"{first:,} to {last:,} of {of:,}", **told(simulated)}
     space = state_space(
         behaviour.machine,
         [way],
@@ -64,12 +64,7 @@ def page_of_run(options: Options, stretch: Stretch, reproduce: str) -> str:
         states=stretch.states,
         initial_too=False,
     )
-    return render_walk(space, title=f"Seed {simulated.seed}, {name_of(chosen)}", reproduce=reproduce)
-
-
-def name_of(validated: Validated) -> str:
-    """As Kafka names a partition."""
-    return f"{validated.topic}-{validated.partition}"
+    return render_walk(space, title=f"Seed {simulated.seed}, {chosen.name}", reproduce=reproduce)
 
 
 def told(simulated: Simulated) -> dict[str, str]:
@@ -84,9 +79,9 @@ def partition_of(found: Sequence[Validated], name: str | None) -> Validated:
     if name is None and kept:
         return next((one for one in kept if not one.holds), kept[0])
     for one in kept:
-        if name_of(one) == name:
+        if one.name == name:
             return one
-    there = ", ".join(map(name_of, kept)) or "none that is followed"
+    there = ", ".join(one.name for one in kept) or "none that is followed"
     raise NoSuchStretchError(f"this run has no partition {name}: choose one of {there}")
 
 
@@ -98,7 +93,7 @@ def stretch_of(validated: Validated, behaviour: Behaviour, asked: Stretch) -> tu
     if first is None:
         first = 1 if validated.holds else max(1, of - asked.steps + 1)
     if first > max(1, of):
-        raise NoSuchStretchError(f"step {first} is behind the end: {name_of(validated)} has {of} steps in this run")
+        raise NoSuchStretchError(f"step {first} is behind the end: {validated.name} has {of} steps in this run")
     begun = trace.states[first - 1]
     way = Trace(begun, trace.steps[first - 1 : first - 1 + asked.steps])
     name = f"what the cluster did, step {first:,} and on"

@@ -113,12 +113,16 @@ class Validated:
     def holds(self) -> bool:
         return self.mismatch is None
 
+    @property
+    def name(self) -> str:
+        """The partition's, as Kafka has it."""
+        return f"{self.topic}-{self.partition}"
+
     def __str__(self) -> str:
-        where = f"{self.topic}-{self.partition}"
         if self.mismatch is None:
-            return f"{where}: all {self.events} events are a behaviour of the specification"
+            return f"{self.name}: all {self.events} events are a behaviour of the specification"
         decision = f"decision {self.matched + 1} of {self.events}"
-        return f"{where}: {decision} is no behaviour of the specification:\n{self.mismatch}"
+        return f"{self.name}: {decision} is no behaviour of the specification:\n{self.mismatch}"
 
 
 def validate(
