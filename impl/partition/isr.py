@@ -29,12 +29,10 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 class InSyncReplicas(HighWatermark):
     """The leader's part in changing the ISR."""
 
-    def expand_isr(self, replica: int) -> bool:
+    def expand_isr(self, replica: int) -> None:
         """Propose that `replica` joins, if it may; at most one proposal is open at a time."""
-        if replica in self.isr or self.pending_isr is not None or not self.may_join_isr(replica):
-            return False
-        self._propose(self.isr | {replica})
-        return True
+        if replica not in self.isr and self.pending_isr is None and self.may_join_isr(replica):
+            self._propose(self.isr | {replica})
 
     def may_join_isr(self, replica: int) -> bool:
         """Whether the follower holds all that may be committed."""
@@ -64,7 +62,7 @@ class InSyncReplicas(HighWatermark):
 
     def alter_partition_request(self, broker_epoch: int) -> AlterPartitionRequest | None:
         """The open proposal, to be sent until there is a response; None when there is none."""
-        if not self.is_leader or self.pending_isr is None:
+        if self.pending_isr is None:  # as everywhere but where it leads
             return None
         return AlterPartitionRequest(
             broker_id=self.broker_id,

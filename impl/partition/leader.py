@@ -216,8 +216,6 @@ class Leader(InSyncReplicas):
 
         (-1, log start offset) when everything known here is of a later epoch.
         """
-        if fetch.fetch_offset == 0:
-            return None
         epoch, end_offset = self.log.end_offset_for(fetch.last_fetched_epoch)
         if epoch == fetch.last_fetched_epoch and end_offset >= fetch.fetch_offset:
             return None

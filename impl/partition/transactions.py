@@ -76,8 +76,6 @@ class Transactions:
     def first_undecided_offset(self, high_watermark: int) -> int | None:
         """Where the earliest undecided transaction begins; None when there is none."""
         ended = self.ended
-        if not ended and not self.open:
-            return None
         passed = 0
         while passed < len(ended) and ended[passed].last_offset < high_watermark:
             passed += 1

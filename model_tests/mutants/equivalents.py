@@ -21,6 +21,16 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`undecided >= self.high_watermark` -> `undecided > self.high_watermark`": (
         "a transaction that begins at the high watermark ends the stable records there, and no log starts behind it"
     ),
+    "impl/partition/leader.py Leader.admit: "
+    "`header.attributes & TRANSACTIONAL_FLAG` -> `header.attributes | TRANSACTIONAL_FLAG`": (
+        "it saves looking for transactional batches where there are none"
+    ),
+    "impl/partition/follower.py Follower.truncate: "
+    "`offset < self.log_end_offset` -> `offset <= self.log_end_offset`": "a cut at the end of a log cuts nothing off",
+    "impl/partition/isr.py InSyncReplicas.receive_alter_partition_response: "
+    "`response.error is ErrorCode.none and response.registration is not None` -> `response.error is ErrorCode.none`": (
+        "who commits a proposal says what is registered now: the operand is for the type checker"
+    ),
     "impl/partition/producer_state.py ProducerStates.admit: "
     "guard `if len(headers) == 1 and headers[0].producer_id < 0` -> nothing": (
         "it only saves the loop, which passes over a batch that is of no producer"

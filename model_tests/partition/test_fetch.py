@@ -163,6 +163,16 @@ def test_a_response_with_an_error_is_not_applied() -> None:
     assert not partition[2].receive_fetch_response(fetch, response, partition.now_ms)
 
 
+def test_only_an_offset_out_of_range_makes_a_follower_start_over() -> None:
+    """Another error may tell a log start as well, and loses nothing."""
+    partition = Partition()
+    partition.append(0, 7)
+    partition.fetch(1)
+    told = PartitionFetchResponse(ErrorCode.fenced_leader_epoch, 0, 0, log_start_offset=5, log_start_epoch=0)
+    assert not partition[1].receive_fetch_response(partition.request(1), told, partition.now_ms)
+    assert (partition.values(1), partition[1].log.log_start_offset) == ([7], 0)
+
+
 def test_an_empty_response_is_a_reason_to_hold_the_fetch() -> None:
     partition = Partition()
     assert not partition[0].receive_fetch(partition.request(1), EVERYTHING, partition.now_ms).has_news
@@ -198,6 +208,23 @@ def test_a_follower_that_knows_none_of_the_leaders_epoch_starts_over_at_offset_0
     )
     assert follower.receive_fetch_response(partition.request(1), diverging, partition.now_ms)
     assert (follower.log.log_start_offset, follower.log_end_offset) == (0, 0)
+
+
+def test_a_follower_that_is_told_no_log_start_cuts_its_log_where_the_epochs_part() -> None:
+    """A leader of another make may tell none: to start over at -1 would be no place."""
+    partition = Partition()
+    partition.logs[1].records = (Record(2, 8), Record(2, 9))
+    diverging = PartitionFetchResponse(leader=0, diverging_epoch=EpochEndOffset(-1, 0), log_start_offset=-1)
+    assert partition[1].receive_fetch_response(partition.request(1), diverging, partition.now_ms)
+    assert (partition[1].log.log_start_offset, partition[1].log_end_offset) == (0, 0)
+
+
+def test_an_epoch_that_the_leader_lacks_diverges_at_offset_0_too() -> None:
+    partition = Partition()
+    partition.append(0, 7)
+    fetch = partition.request(1)._replace(last_fetched_epoch=3)
+    response = partition[0].receive_fetch(fetch._replace(leader_epoch=0), EVERYTHING, partition.now_ms)
+    assert response.diverging_epoch == EpochEndOffset(0, 1)
 
 
 def test_the_low_watermark_is_the_lowest_log_start() -> None:

@@ -123,6 +123,12 @@ def test_a_log_older_than_the_expiration_may_have_forgotten_somebody_before_a_re
     states.admit([batch(1, producer=1)])
 
 
+def test_producers_begin_again_where_their_snapshot_ends() -> None:
+    states = appended(batch(0, producer=1), batch(0, producer=2))
+    states.restart([], 1, 1)
+    assert (states.end_offset, states.log_start_offset, states.oldest_timestamp) == (1, 1, None)
+
+
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     states = ProducerStates()
     states.restart([ProducerEntry(7, 0, [], 0, 0, current_txn_first_offset=3)], 4, 0)

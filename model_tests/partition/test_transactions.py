@@ -23,7 +23,7 @@ from tidegauge.impl.partition.producer_state import (
     OutOfOrderSequenceError,
 )
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.partition.transactions import AbortedTransaction
+from tidegauge.impl.partition.transactions import AbortedTransaction, Transactions
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, headers
@@ -148,6 +148,14 @@ def test_a_transaction_beyond_the_high_watermark_does_not_hold_readers_back_nor_
     pair.append(data(8))
     assert (pair.leader.high_watermark, pair.leader.log_end_offset) == (1, 3)
     assert pair.leader.last_stable_offset == 1
+
+
+def test_a_transaction_whose_marker_is_read_again_has_not_ended_before() -> None:
+    transactions = Transactions()
+    for producer, (first, last) in enumerate([(0, 3), (1, 5)]):
+        transactions.begin(producer, first)
+        transactions.end(producer, last, aborted=False)
+    assert [one.last_offset for one in transactions.ended_before(5).ended] == [3]
 
 
 def test_the_last_stable_offset_is_never_below_the_log_start() -> None:
