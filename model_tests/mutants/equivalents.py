@@ -31,6 +31,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`response.error is ErrorCode.none and response.registration is not None` -> `response.error is ErrorCode.none`": (
         "who commits a proposal says what is registered now: the operand is for the type checker"
     ),
+    "impl/partition/state.py ReplicaState.__init__: `self.verifications = Verifications()` -> nothing": (
+        "only a leader asks for verifications, and its epoch began with none"
+    ),
+    "impl/partition/leader.py Leader._records: `0` -> `1` in `max_bytes > 0`": "no batch has room in one byte",
     "impl/partition/producer_state.py ProducerStates.admit: "
     "guard `if len(headers) == 1 and headers[0].producer_id < 0` -> nothing": (
         "it only saves the loop, which passes over a batch that is of no producer"

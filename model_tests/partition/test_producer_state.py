@@ -196,14 +196,21 @@ def test_memory_that_reaches_back_to_an_epochs_first_batch_is_complete() -> None
     assert states.incomplete() == set()
 
 
-def test_a_batch_that_begins_at_0_is_not_the_first_where_sequences_have_wrapped() -> None:
+@pytest.mark.parametrize("offset", [LAST_SEQUENCE + 1, LAST_SEQUENCE + 5], ids=["as many", "more"])
+def test_a_batch_that_begins_at_0_is_not_the_first_where_sequences_have_wrapped(offset: int) -> None:
     """Where so many records can have been before it, what lies before it in the log is looked at."""
-    offset = LAST_SEQUENCE + 5
     states = ProducerStates()
     states.restart([ProducerEntry(7, 0, [BatchMetadata(0, offset, 0, 1_000)], 1_000)], offset + 1, 0)
     assert states.incomplete() == {7}
     states.fill([batch(LAST_SEQUENCE)._replace(base_offset=offset - 1)])
     assert [known.last_sequence for known in states.entries[7].batches] == [LAST_SEQUENCE, 0]
+
+
+def test_memory_of_a_producer_that_is_known_by_a_marker_alone_is_not_filled_up() -> None:
+    states = ProducerStates()
+    states.restart([ProducerEntry(7, 0, [], 1_000)], 8, 0)
+    states.fill([batch(0)])
+    assert states.entries[7].batches == []
 
 
 def test_memory_is_not_filled_up_with_batches_of_other_producers_former_epochs_or_with_markers() -> None:
