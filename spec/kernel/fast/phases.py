@@ -31,7 +31,7 @@ from tidegauge.spec.kernel.fast.kernel import (
     slot_of,
 )
 from tidegauge.spec.kernel.fast.packed import changed_orbit, is_same, orbit_size, renamed_all, undone, unpacked
-from tidegauge.spec.kernel.fast.trie_tables import EMPTY, UNCOUNTED
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY, INLINED, UNCOUNTED
 
 NOBODY: Final = -1
 """In place of a candidate: there is none."""
@@ -107,7 +107,7 @@ def _stepped(
     return DONE, left, free, edge
 
 
-@compiled_and_kept(**UNCOUNTED)
+@compiled_and_kept(**INLINED)
 def _taken_out(
     state, origin, steps, chosen, base, free, edge, kinds, leaf_start, leaf_items, leaf_flags, keys, codes, renamed,
     rows, places, table, count, bounds, candidates, edge_targets, taken, enabled, last, with_edges, row, kept, images,
@@ -149,7 +149,7 @@ def _taken_out(
     return True, free, edge
 
 
-@compiled_and_kept(**UNCOUNTED)
+@compiled_and_kept(**INLINED)
 def _found(candidate, hash_, kept, state, kind, size, bounds, candidates):
     """Keep a candidate, behind the others of its part of the table."""
     hashes, packed, states, kinds, sizes, behind, firsts = candidates
@@ -224,7 +224,7 @@ def _doubled(candidate, left, end, room, renamed, places, table, count, candidat
     return left
 
 
-@compiled_and_kept(**UNCOUNTED)
+@compiled_and_kept(**INLINED)
 def _is_placed(candidate, end, room, renamed, places, table, count, candidates, slots, news, row, other, image):
     """Have a candidate in the table, or know the first one of its state; whether that is done before slot `end`."""
     hashes, packed, states, _, _, _, firsts = candidates
