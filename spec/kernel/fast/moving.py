@@ -5,13 +5,13 @@ What a step only moves it need not read: such a step is one outcome, whatever th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Leaf, Listing, Node, Row
 
-__all__ = ["Copied", "Copies"]
+__all__ = ["Copied", "Copies", "Gone", "Moved", "is_unread"]
 
 
 @attrs.frozen
@@ -21,39 +21,70 @@ class Copied:
     word: int
 
 
-@attrs.frozen
-class _Pairs:
-    """The words of two places that hold the same classes."""
+class Moved:
+    """The words of a place whose values another place of the same classes will have."""
 
-    words: list[tuple[int, Copied]]
-    shapes: list[int]
-    """Those of the one that is copied which say how long a tuple is, or of which class a value."""
+    def __init__(self) -> None:
+        self.words: list[tuple[int, Copied]] = []
+        """The words that change, each with the one that is copied."""
+        self.shapes: list[int] = []
+        """Those that are copied which say how long a tuple is, or of which class a value."""
+        self.spans: list[tuple[int, int]] = []
+        """Where those that are copied begin, and where they end."""
+
+
+class Gone:
+    """The words of a place where nothing is any more."""
+
+    def __init__(self, words: Sequence[int], shapes: Sequence[int]) -> None:
+        self.words, self.shapes = words, shapes
+        """`shapes`: those that say how long a tuple is, or of which class a value."""
+        self.spans = _spans(words)
+
+
+def is_unread(spans: Iterable[tuple[int, int]], is_read: bytearray) -> bool:
+    """Whether none of these words has been read."""
+    for first, end in spans:  # noqa: SIM110 - a generator takes as long as all that it asks
+        if is_read.find(1, first, end) >= 0:
+            return False
+    return True
+
+
+def _spans(words: Iterable[int]) -> list[tuple[int, int]]:
+    """Where words that follow each other begin, and where they end."""
+    found: list[tuple[int, int]] = []
+    for word in sorted(words):
+        if found and found[-1][1] == word:
+            found[-1] = found[-1][0], word + 1
+        else:
+            found.append((word, word + 1))
+    return found
 
 
 class Copies:
     """How each place of a layout is copied to another one."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Node, Node], _Pairs | None] = {}
-        self._below: dict[Node, tuple[Sequence[int], Sequence[int]]] = {}
+        self._known: dict[tuple[Node, Node], Moved | None] = {}
+        self._below: dict[Node, Gone] = {}
 
     def forget(self) -> None:
         """Tuples have become longer."""
         self._known.clear()
         self._below.clear()
 
-    def below(self, node: Node) -> tuple[Sequence[int], Sequence[int]]:
-        """The words of a node, and those of them that say how long a tuple is, or of which class a value."""
+    def below(self, node: Node) -> Gone:
+        """The words of a node."""
         found = self._below.get(node)
         if found is None:
             shapes = _shapes(node)
             inner = [self.below(child) for child in _children(node)]
             words = [node.word] if isinstance(node, Leaf) else [*shapes]
-            words += [word for its, _ in inner for word in its]
-            found = self._below[node] = words, [*shapes, *(shape for _, its in inner for shape in its)]
+            words += [word for its in inner for word in its.words]
+            found = self._below[node] = Gone(words, [*shapes, *(shape for its in inner for shape in its.shapes)])
         return found
 
-    def of(self, node: Node, source: Node, is_read: Sequence[int]) -> Sequence[tuple[int, Copied]] | None:
+    def of(self, node: Node, source: Node, is_read: bytearray) -> Moved | None:
         """The words of `node`, each with that of `source` whose value it will have; None where these do not fit.
 
         Where it is known how long a tuple is, or of which class a value, it is copied by its parts: None as well.
@@ -63,13 +94,15 @@ class Copies:
             found = self._known[key]
         else:
             found = self._known[key] = _paired(node, source)
-        return None if found is None or any(is_read[word] for word in found.shapes) else found.words
+            if found is not None:
+                found.spans = _spans(by.word for _, by in found.words)
+        return None if found is None or any(is_read[word] for word in found.shapes) else found
 
 
-def _paired(node: Node, source: Node) -> _Pairs | None:
+def _paired(node: Node, source: Node) -> Moved | None:
     if type(node) is not type(source) or node.piecemeal or source.piecemeal:
         return None
-    found = _Pairs([], [])
+    found = Moved()
     if isinstance(node, Leaf) and isinstance(source, Leaf):
         found.words.append((node.word, Copied(source.word)))
     elif isinstance(node, Listing) and isinstance(source, Listing):

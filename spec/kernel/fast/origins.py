@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
-from tidegauge.spec.kernel.fast.moving import Copied
+from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
+from tidegauge.spec.kernel.fast.moving import Copied, Gone, Moved
+from tidegauge.spec.kernel.fast.nodes import NO_WORD
 from tidegauge.spec.kernel.fast.questions import Changes, Itself
 from tidegauge.spec.kernel.fast.tries import Tries
 from tidegauge.spec.kernel.fast.views import Piecemeal, Run, plain
@@ -22,7 +23,7 @@ __all__ = ["Origins", "in_order", "lengthened"]
 
 _NODE_BITS: Final = 32
 _ABSENT_NUMBER: Final = 0
-_NO_VALUES: Final = frozenset((Copied, Piecemeal))
+_WITHOUT_VALUES: Final = frozenset((Copied, Moved, Gone))
 
 
 class Origins:
@@ -35,6 +36,8 @@ class Origins:
         self._known: dict[int, tuple[int, int, Changes]] = {}
         self._learned: dict[int, dict[int, int]] = {}
         """By node: the numbers that each number leads to."""
+        self._wholes: dict[tuple[Moved | Gone, ...], Sequence[int] | None] = {}
+        """What leaves have of what moves as a whole."""
 
     def node(self, word: int, source: int, changes: Changes = ()) -> int:
         key = word, source, changes
@@ -67,25 +70,65 @@ class Origins:
             self._tries.put(node, before, number)
         return word, number
 
-    def outcome(self, run: Run, found: Sequence[tuple[int, object]]) -> tuple[list[int], list[tuple[int, int]]]:
-        """The items of a leaf, of what `changes` has found; all words that change in this row, with their numbers."""
+    def come_to(self, item: int, row: Sequence[int]) -> int:
+        """The number that an origin leads to in a row."""
+        return self.learn(item, row)[1]
+
+    def sources(self, items: Sequence[int]) -> dict[int, tuple[int, Changes, int]]:
+        """Of the words of a leaf that have their values from words: which word, what is done to its value, the item."""
+        known = [(*self._known[(-1 - item) & (1 << _NODE_BITS) - 1], item) for item in items[1::2] if item < 0]
+        return {word: (source, changes, item) for word, source, changes, item in known}
+
+    def outcome(self, run: Run, found: Sequence[tuple[int, Any]]) -> list[int]:
+        """The items of a leaf, of what `changes` has found."""
+        wholes = [value for word, value in found if word == NO_WORD]
         copies = {word: value.word for word, value in found if type(value) is Copied}
-        coming = [(word, copies[word], Changes()) for word in in_order(copies, run.read)] if copies else []
-        coming += [(word, word, value.changes) for word, value in found if type(value) is Piecemeal]
-        items, changed = list[int](), list[tuple[int, int]]()
-        for word, source, changes in coming:
-            item = self.item(word, source, changes)
-            changed.append(self.learn(item, run.row))
-            items += word, changed[-1][1] if run.is_read[source] else item
-        numbers = self._layout.numbers
+        items = self._of_wholes(wholes) if wholes and not copies else None
+        if items is None:
+            moved = [pair for each in wholes if type(each) is Moved for pair in each.words]
+            copies |= {word: by.word for word, by in moved}
+            items = [] if not wholes else self._of_gone(wholes)
+            copied, crossing = list[int](), list[int]()
+            ordered = in_order(copies, crossing.append) if copies else ()
+            for word in sorted(crossing):  # those that come with a longer tuple are behind what paths have read before
+                run.read(word)
+            for word in ordered:
+                item = self.item(word, copies[word])
+                copied += word, self.learn(item, run.row)[1] if run.is_read[copies[word]] else item
+            items = copied + items
+        numbers, later = self._layout.numbers, list[int]()
         for word, value in found:
-            if type(value) not in _NO_VALUES:
+            kind = type(value)
+            if kind is Piecemeal:
+                item = self.item(word, word, value.changes)
+                later += word, self.learn(item, run.row)[1] if run.is_read[word] else item
+            elif kind not in _WITHOUT_VALUES:
                 number = numbers[word].get(value)  # a view counts as equal to what it is a view of
                 if number is None:
                     number = self._layout.number(word, plain(value))
-                changed.append((word, number))
                 items += word, number
-        return items, changed
+        return later + items if later else items
+
+    def _of_wholes(self, wholes: Sequence[Moved | Gone]) -> list[int] | None:
+        """The items of what moves as a whole or is there no more; None where places change with each other."""
+        key = tuple(wholes)
+        if key not in self._wholes:
+            pairs = [pair for each in wholes if isinstance(each, Moved) for pair in each.words]
+            copies, crossing, items = {word: by.word for word, by in pairs}, list[int](), list[int]()
+            for word in in_order(copies, crossing.append):
+                items += word, self.item(word, copies[word])
+            self._wholes[key] = None if crossing else (*items, *self._of_gone(wholes))
+        found = self._wholes[key]
+        return None if found is None else [*found]
+
+    def _of_gone(self, wholes: Sequence[Moved | Gone]) -> list[int]:
+        number = self._layout.number
+        words = [word for each in wholes if isinstance(each, Gone) for word in each.words]
+        return [part for word in words for part in (word, number(word, ABSENT))]
+
+    def forget(self) -> None:
+        """Tuples have become longer."""
+        self._wholes.clear()
 
 
 def in_order(copies: Mapping[int, int], read: Callable[[int], object]) -> list[int]:
@@ -140,5 +183,6 @@ def lengthened(search: Any, error: ShapeError) -> bool:
         return tuple(found)
 
     search.tries.mend(mended)
+    search.origins.forget()
     search.has_more_words()
     return True

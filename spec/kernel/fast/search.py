@@ -36,10 +36,11 @@ from tidegauge.spec.kernel.fast.programs import FollowError, asking, behind_each
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
+from tidegauge.spec.kernel.fast.tails import Tails, stepped
 from tidegauge.spec.kernel.fast.threads import Threads
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, QUESTION
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
-from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.fast.views import Run, plain, view
 from tidegauge.spec.kernel.fast.worth import is_slow
 from tidegauge.spec.kernel.leads_to import Responses, responded
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -111,6 +112,7 @@ class FastSearch(Search[S]):
         self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
         self.actions: dict[Action, int] = {}
         self.origins = Origins(layout, self.tries)
+        self.tails = Tails(layout, self.tries, self.origins, [holds for _, holds in self.step_invariants])
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
         self.enabled, self.new = self.taken.copy(), self.taken.copy()
         self.bases = np.array(self._bases(), np.int64)
@@ -167,7 +169,10 @@ class FastSearch(Search[S]):
 
             def run(run: Run, state: Any) -> int:
                 after = self._take(state, action)
-                return kernel.DISABLED if after is None else self._step(run, state, action, after)
+                if after is None:
+                    return kernel.DISABLED
+                items, flags = stepped(self, run, state, action, after)
+                return self.tails.of(self.paths, run.row, action, items, flags)
 
             found = self.actions[action] = self._program(run, self._kind(action))
         return found
@@ -176,7 +181,10 @@ class FastSearch(Search[S]):
         """For a machine whose successors are its own: each outcome is a program that reads nothing."""
         outcomes = []
         for action, after in self.machine.successors(state):
-            leaf, kind = self._step(run, state, action, after), self._kind(action)
+            items, flags = stepped(self, run, state, action, after)
+            if not all(holds(state, action, after) for _, holds in self.step_invariants):
+                flags |= kernel.VIOLATES
+            leaf, kind = self.tries.leaf(items, flags), self._kind(action)
             key: Any = (kind, leaf)
             if key not in self.actions:
                 program = self.actions[key] = self._program(_nothing, kind)
@@ -188,28 +196,11 @@ class FastSearch(Search[S]):
         self.counts[type(action)]  # refuses a class that the machine does not declare
         return self.kinds[type(action)]
 
-    def _step(self, run: Run, state: Any, action: Action, after: Any) -> int:
-        """The leaf of a step that was taken: what changes, and what else is to be known of it."""
-        flags = kernel.IS_STEP
-        if not all(holds(state, action, after) for _, holds in self.step_invariants):
-            flags |= kernel.VIOLATES
-        if self.fair is not None and self.machine.is_fair(state, action, after):
-            flags |= kernel.FAIR
-        found: list[tuple[int, object]] = []
-        changes(run, self.layout.root, after, found)
-        outcome, changed = self.origins.outcome(run, found)
-        if self.renamings:
-            row = [*run.row]
-            for word, number in changed:
-                row[word] = number
-            self.renaming.met(row, [word for word, _ in changed])
-        return self.tries.leaf(outcome, flags)
-
     def predicate(self, holds: Callable[[Any], bool]) -> int:
         """The program that says whether something holds in a state."""
         return self._program(lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE)
 
-    def ask(self, program: int, row: Sequence[int]) -> None:
+    def ask(self, program: int, row: Sequence[int], numbers: npt.NDArray[np.uint32]) -> None:
         """Run a program in a state, and note what it came to; a negative one is where a word's value comes from, and
         one from QUESTION on is a question."""
         if program >= QUESTION:
@@ -218,9 +209,13 @@ class FastSearch(Search[S]):
         if program < 0:
             self.renaming.learn(*self.origins.learn(program, row))
             return
-        run = Run(self.layout, row)
         self.asked += 1
+        run = Run(self.layout, row)
         try:
+            tail = self.tails.unknown(program, numbers)
+            if tail is not None:
+                self.tails.ask(self.paths, tail, row)
+                return
             leaf = self.runs[program](run, view(run, self.layout.root))
         except (ShapeError, FollowError):
             raise
@@ -228,9 +223,7 @@ class FastSearch(Search[S]):
             raise FollowError(f"{type(error).__name__}: {error}") from error
         finally:
             run.views.clear()  # they refer to the run, and no collector looks for circles during a search
-        value, end = self.layout.questions.value, self.layout.words
-        values = [row[word] if word < end else value(row, word) for word in run.words]
-        self.paths.add(program, run.words, values, leaf)
+        self.paths.add(program, run.words, run.read_values(), leaf)
 
     def ask_all(self, misses: Numbers, asked: int) -> None:
         """Run what the kernel has asked for, and keep what it came to."""
@@ -241,8 +234,8 @@ class FastSearch(Search[S]):
             rows: npt.NDArray[np.uint32] = np.zeros((asked - done, self.layout.words), np.uint32)
             packed.unpacked_all(self.rows, misses[done:asked, 1], self.packing.places, rows)
             try:
-                for program, row in zip(misses[done:asked, 0].tolist(), rows.tolist(), strict=True):
-                    self.ask(program, row)
+                for program, row, numbers in zip(misses[done:asked, 0].tolist(), rows.tolist(), rows, strict=True):
+                    self.ask(program, row, numbers)
                     done += 1
             except ShapeError as error:
                 self.learn()
@@ -254,9 +247,11 @@ class FastSearch(Search[S]):
         """Keep what programs came to."""
         self.tries.learn(self.paths, self.layout.words)
         self.paths = Paths()
+        self.tails.learned()
 
     def has_more_words(self) -> None:
         """The layout has: no state has anything in them."""
+        self.tails.forget()
         self.packing = Packing([*self.packing.widths, *[0] * (self.layout.words - len(self.packing.widths))])
         if self.renamings:
             self.table.hash_again(self.count)

@@ -200,21 +200,28 @@ def _put_beside(node, value, code, nodes, filled, keys, codes, used):
 
 
 @compiled_and_kept()
-def learned_all(row_words, programs, ends, words, values, leaves, roots, nodes, filled, keys, codes, used):
-    """Add paths, which lie behind each other, to the tries of their programs: (a program that read other words than it
-    did before, or -1; filled, used). Words from `row_words` on are questions."""
+def learned_all(
+    row_words, programs, ends, words, values, leaves, tail_roots, roots, nodes, filled, keys, codes, used
+):  # fmt: skip
+    """Add paths, which lie behind each other, to the tries of their programs: (the place of one that read other words
+    than its program did before, or -1; filled, used). Words from `row_words` on are questions, negative programs and
+    leaves tails: -1 - tail."""
     missed = np.zeros(3, np.int64)
     start = 0
     for path in range(len(programs)):
         program = programs[path]
         end = ends[path]
+        code = FIRST_LEAF - leaves[path] if leaves[path] >= 0 else tail_roots[-1 - leaves[path]]
         root, more, used = learned(
-            row_words, roots[program], words[start:end], values[start:end], leaves[path], nodes, filled, keys, codes,
-            used, missed,
+            row_words, roots[program] if program >= 0 else tail_roots[-1 - program], words[start:end],
+            values[start:end], code, nodes, filled, keys, codes, used, missed,
         )  # fmt: skip
         if more < 0:
-            return program, filled, used
-        roots[program] = root
+            return path, filled, used
+        if program >= 0:
+            roots[program] = root
+        else:
+            tail_roots[-1 - program] = root
         filled = more
         start = end
     return -1, filled, used
@@ -247,6 +254,28 @@ def learned(row_words, root, words, values, leaf, nodes, filled, keys, codes, us
         node = code
     filled, used = _put_beside(node, values[len(words) - 1], leaf, nodes, filled, keys, codes, used)
     return root, filled, used
+
+
+@compiled_and_kept()
+def visited(code, row, nodes, keys, codes, question_words, questions, found):
+    """Put the nodes that a walk through a trie comes to, in a row that is not packed, into `found`: how many."""
+    missed = np.zeros(3, np.int64)
+    count = 0
+    while code >= 0 and count < len(found):
+        found[count] = code
+        count += 1
+        node = code
+        word = np.int64(nodes[node])
+        if word >= 0:
+            value = np.int64(row[word])
+        else:
+            value = np.int64(questions[-1 - word, row[question_words[-1 - word]]])
+            if value >= BEING_ASKED:
+                break
+        code = _beside(node, value, nodes)
+        if code == NOWHERE:
+            code = in_table(node, np.uint64(value), keys, codes, missed)
+    return count
 
 
 @compiled_and_kept()

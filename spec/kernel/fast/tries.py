@@ -36,7 +36,10 @@ class Paths:
         self.values: list[int] = []
 
     def add(self, program: int, words: Sequence[int], values: Sequence[int], leaf: int) -> None:
-        """In a state where these words have these values, which the program read in this order, it comes to `leaf`."""
+        """In a state where these words have these values, which the program read in this order, it comes to `leaf`.
+
+        Program -1 - tail is a tail, and so is such a leaf, which has been added before.
+        """
         self.programs.append(program)
         self.leaves.append(leaf)
         self.words += words
@@ -53,6 +56,9 @@ class Tries:
         self.kinds: npt.NDArray[np.int64] = np.zeros(256, np.int64)
         """The class of each action, by its place."""
         self.programs = 0
+        self.tail_roots: npt.NDArray[np.int64] = np.full(256, trie_tables.NOWHERE, np.int64)
+        """As `roots`, of what paths go on with (`tidegauge.spec.kernel.fast.tails`)."""
+        self.tails = 0
         self.nodes: npt.NDArray[np.int32] = np.zeros(_SMALLEST, np.int32)
         self.filled = 0
         """How many numbers of `nodes` are taken."""
@@ -77,6 +83,18 @@ class Tries:
         self.kinds[self.programs] = kind
         self.programs += 1
         return self.programs - 1
+
+    def tail(self) -> int:
+        """A new tail, of which nothing is known."""
+        if self.tails == len(self.tail_roots):
+            self.tail_roots = np.concatenate([self.tail_roots, np.full_like(self.tail_roots, trie_tables.NOWHERE)])
+        self.tails += 1
+        return self.tails - 1
+
+    def items_of(self, leaf: int) -> list[int]:
+        """What `leaf` was given."""
+        items: list[int] = self.leaf_items[self.leaf_start[leaf] : self.leaf_start[leaf + 1]].tolist()
+        return items
 
     def leaf(self, items: Sequence[int], flags: int = 0) -> int:
         """The number of an outcome: the programs to run next, or the words that change with their values."""
@@ -116,11 +134,11 @@ class Tries:
             np.array(each, np.int64) for each in (paths.programs, paths.ends, paths.words, paths.values, paths.leaves)
         )
         unsteady, self.filled, self.used = trie_tables.learned_all(
-            row_words, programs, ends, words, values, trie_tables.FIRST_LEAF - leaves,
+            row_words, programs, ends, words, values, leaves, self.tail_roots,
             self.roots, self.nodes, self.filled, self.keys, self.codes, self.used,
         )  # fmt: skip
         if unsteady >= 0:
-            raise UnsteadyError(f"program {unsteady} reads other words than it did in the same state")
+            raise UnsteadyError(f"program {programs[unsteady]} reads other words than it did in the same state")
 
     def node(self, word: int) -> int:
         """A node of its own, of no trie, that leads from values of a word to others."""

@@ -10,7 +10,7 @@ view is a view with changes. Views that are compared, hashed or ordered are read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from operator import eq, getitem
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolved_by
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError, chosen, is_class_of
-from tidegauge.spec.kernel.fast.moving import Copied
+from tidegauge.spec.kernel.fast.moving import Gone, Moved, is_unread
 from tidegauge.spec.kernel.fast.nodes import NO_WORD, Branch, Choice, Leaf, Listing, Node, Row
 from tidegauge.spec.kernel.fast.questions import RAISES, WHOLE, Changes, Itself, contains, sliced
 
-__all__ = ["Run", "changes", "view"]
+__all__ = ["After", "Changed", "Run", "changes", "view"]
 
 _NOT_READ: Final = object()
 _new = object.__new__
@@ -31,9 +31,15 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("_copies", "is_read", "questions", "row", "values", "views", "words")
+    __slots__ = ("_copies", "before", "is_read", "questions", "row", "touched", "values", "views", "words")
+
+    before: Run | None
+    """The run over the state before the step, if it is one over the state after that."""
+    touched: Container[Node]
+    """In that case, the nodes that the step changes."""
 
     def __init__(self, layout: Layout, row: Sequence[int]) -> None:
+        self.before, self.touched = None, ()
         self.values, self.row, self.questions, self._copies = layout.values, row, layout.questions, layout.copies
         self.is_read = bytearray(len(row))
         self.words: list[int] = []
@@ -47,12 +53,17 @@ class Run:
             self.words.append(word)
         return self.values[word][self.row[word]]
 
-    def copied(self, node: Node, source: Node) -> Sequence[tuple[int, Copied]] | None:
+    def read_values(self) -> list[int]:
+        """The numbers of the values of all words that were read."""
+        row, value = self.row, self.questions.value
+        return [row[word] if word < len(row) else value(row, word) for word in self.words]
+
+    def copied(self, node: Node, source: Node) -> Moved | None:
         """The words of `node`, each with that of `source` whose value it will have; None if more has to be known."""
         return self._copies.of(node, source, self.is_read)
 
-    def below(self, node: Node) -> tuple[Sequence[int], Sequence[int]]:
-        """The words of a node, and those of them that say how long a tuple is, or of which class a value."""
+    def below(self, node: Node) -> Gone:
+        """The words of a node."""
         return self._copies.below(node)
 
     def finding(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
@@ -61,6 +72,66 @@ class Run:
         if finding not in self.words:
             self.words.append(finding)
         return self.questions.finding(self.row, finding, self.values)
+
+
+@attrs.frozen
+class Changed:
+    """What a step changes, as its leaf says."""
+
+    fixed: Mapping[int, int]
+    """Words, each with the number of its value."""
+    sources: Mapping[int, tuple[int, Changes, int]]
+    """Of the other words: that which the value comes from, what is done to it, and both as one number
+    (`tidegauge.spec.kernel.fast.origins`)."""
+    touched: Container[Node]
+    """The nodes that have words which change."""
+
+
+class _Noted(list[int]):
+    """The words that are read of a state after a step: what is the state's before is read there."""
+
+    def __init__(
+        self, run: Run, changed: Changed, row: list[int], come_to: Callable[[int, Sequence[int]], int]
+    ) -> None:
+        super().__init__()
+        self._run, self._changed, self._row, self._come_to = run, changed, row, come_to
+
+    def append(self, word: int) -> None:
+        fixed = self._changed.fixed.get(word)
+        if fixed is not None:
+            self._row[word] = fixed
+        elif (source := self._changed.sources.get(word)) is not None:
+            self._run.read(source[0])
+            self._row[word] = self._come_to(source[2], self._run.row)
+        else:
+            self._run.read(word)
+
+
+class After(Run):
+    """A run over the state after a step that is known: what is read of it is read of the state before.
+
+    What the step sets is not read, for it is the same wherever the step changes the same.
+    """
+
+    __slots__ = ("_changed",)
+
+    def __init__(self, before: Run, changed: Changed, come_to: Callable[[int, Sequence[int]], int]) -> None:
+        """`come_to` gives the number of what an origin makes of a row."""
+        self.values, self.questions, self._copies = before.values, before.questions, before._copies
+        self.before, self.touched, self._changed = before, changed.touched, changed
+        self.row = row = [*before.row]
+        self.is_read = bytearray(len(row))
+        self.words = _Noted(before, changed, row, come_to)
+        self.views = {}
+
+    def piecemeal(self, node: Leaf) -> Any:
+        """A word of which one thing is asked at a time, and that the step changes."""
+        word = node.word
+        source = self._changed.sources.get(word)
+        if source is None:
+            return self.read(word)
+        assert self.before is not None
+        return Piecemeal(self.before, word, source[1])
 
 
 class Piecemeal:
@@ -135,6 +206,8 @@ def view(run: Run, node: Any) -> Any:
     """What is at a node of the layout, read when it is looked at."""
     made = run.views.get(node)
     if made is None:
+        if run.before is not None and node not in run.touched:
+            return view(run.before, node)
         kind = type(node)
         if kind is Branch:
             made = _new(_VIEWS_OF.get(node.kind) or _view_of(node.kind))
@@ -155,7 +228,9 @@ def view(run: Run, node: Any) -> Any:
 def _view_of_other(run: Run, node: Node) -> Any:
     """Of a word, of a tuple whose length may change, of a value of one of several classes."""
     if isinstance(node, Leaf):
-        return Piecemeal(run, node.word) if node.piecemeal else run.read(node.word)
+        if not node.piecemeal:
+            return run.read(node.word)
+        return run.piecemeal(node) if isinstance(run, After) else Piecemeal(run, node.word)
     if isinstance(node, Listing):
         return tuple([view(run, child) for child in node.children[: run.read(node.length)]])
     assert isinstance(node, Choice)
@@ -166,8 +241,9 @@ def _view_of_other(run: Run, node: Node) -> Any:
 def changes(run: Run, node: Any, value: Any, found: list[tuple[int, object]]) -> None:
     """Append to `found` the words that a state differs in from the one that the run views, with their values.
 
-    There may be views in the values, and words whose values are `Copied` from others (`moving`). Raises ShapeError for
-    a state that the layout has no place for.
+    There may be views in the values, and words whose values are `Copied` from others (`moving`). What moves as a whole
+    is `Moved`, what is there no more `Gone`, with NO_WORD. Raises ShapeError for a state that the layout has no place
+    for.
     """
     kind = type(node)
     if kind is Leaf:
@@ -219,8 +295,10 @@ def _changes_of_copy(run: Run, node: Branch, value: Any, found: list[tuple[int, 
         moved = run.copied(child, source) if known is _NOT_READ else None
         if moved is None:
             changes(run, child, getattr(value, name), found)
+        elif is_unread(moved.spans, run.is_read):
+            found.append((NO_WORD, moved))
         else:
-            found += [(word, run.read(by.word) if run.is_read[by.word] else by) for word, by in moved]
+            found += [(word, run.read(by.word) if run.is_read[by.word] else by) for word, by in moved.words]
 
 
 def _changes_of_listing(run: Run, node: Listing, value: Any, found: list[tuple[int, object]]) -> None:
@@ -257,9 +335,9 @@ def _changes_of_choice(run: Run, node: Choice, value: Any, found: list[tuple[int
 
 def _absent(run: Run, node: Node, found: list[tuple[int, object]]) -> None:
     """What was there is there no more. Of what is known to be shorter, or of another class, there was less."""
-    words, shapes = run.below(node)
-    if not any(run.is_read[shape] for shape in shapes):
-        found += [(word, ABSENT) for word in words]
+    below = run.below(node)
+    if is_unread(below.spans, run.is_read) or not any(run.is_read[shape] for shape in below.shapes):
+        found.append((NO_WORD, below))
         return
     children: Sequence[Node] = ()
     if isinstance(node, Listing):
@@ -350,9 +428,13 @@ def _made_view_of(kind: type[Any]) -> type[Any]:
         other_kind = type(other)
         if _VIEWS.get(other_kind, other_kind) is not kind:
             return NotImplemented
-        same = other_kind in _VIEWS and self._run is other._run and self._node is other._node
+        same, touched = _in_common(self, other) if other_kind in _VIEWS else (False, ())
         for index, field in enumerate(fields):
-            if same and not (self._changed | other._changed) >> index & 1:
+            if (
+                same
+                and not (self._changed | other._changed) >> index & 1
+                and (not touched or self._node.children[index] not in touched)
+            ):
                 continue
             if getattr(self, field.name) != getattr(other, field.name):
                 return False
@@ -392,6 +474,19 @@ def _made_view_of(kind: type[Any]) -> type[Any]:
 
     evolved_by(found, evolved)
     return found
+
+
+def _in_common(one: Any, other: Any) -> tuple[bool, Container[Node]]:
+    """Whether two views are of one place, of one state or of those before and after a step; in that case, the nodes
+    that the step changes."""
+    if one._node is not other._node:
+        return False, ()
+    own, others = one._run, other._run
+    if own is others:
+        return True, ()
+    if own.before is others:
+        return True, own.touched
+    return others.before is own, others.touched
 
 
 def _reader(index: int) -> Callable[[Any], Any]:
