@@ -88,6 +88,7 @@ class _Append:
     end_offset: int
     apply: Apply
     is_applied: bool = False
+    begun: float = attrs.field(factory=trio.current_time)
 
 
 @attrs.define(eq=False, repr=False)
@@ -104,6 +105,11 @@ class Led(Generic[S]):
     """Set once it is loaded, or the epoch has ended."""
     appends: deque[_Append] = attrs.field(factory=deque)
     """In the order of the log."""
+
+    @property
+    def waits_s(self) -> float:
+        """For how long the oldest append has not been committed, in seconds; 0 where there is none."""
+        return trio.current_time() - self.appends[0].begun if self.appends else 0.0
 
 
 class Coordinator(Protocol[S]):

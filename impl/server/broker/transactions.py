@@ -184,7 +184,20 @@ class Transactions:
         if isinstance(outcome, Append):
             error = await self._append(outcome, APPEND_TIMEOUT_MS)
             return outcome.response if error is ErrorCode.none else failed(error)
-        return outcome.response
+        response = outcome.response
+        told: object = response.error if isinstance(response, ProducerGiven) else response
+        if told is ErrorCode.concurrent_transactions and self._commits_nothing(request.transactional_id):
+            return failed(ErrorCode.coordinator_not_available)
+        return response
+
+    def _commits_nothing(self, transactional_id: str) -> bool:
+        """Whether a record in the log of this id has waited for its commit as long as any client would.
+
+        A broker that was cut off from the others does not know that it was replaced. A client that is told
+        COORDINATOR_NOT_AVAILABLE looks for its coordinator again; one that is told CONCURRENT_TRANSACTIONS does not.
+        """
+        led = self.log.led(self.core().partition_of(transactional_id))
+        return self._timers and not isinstance(led, ErrorCode) and led.waits_s >= APPEND_TIMEOUT_MS / 1000
 
     # --- the log -------------------------------------------------------------------------------------------------
 

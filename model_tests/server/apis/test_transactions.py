@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
@@ -153,6 +154,49 @@ async def test_what_another_coordinator_finds_prepared_it_completes(version: int
         await producer.write_patiently(b"2")
         assert await producer.end(commit=True) is NONE
         await producer.until_read([b"1", b"2"])
+
+
+REQUESTS: dict[str, Callable[[Transacting], Awaitable[ErrorCode]]] = {
+    "InitProducerId": lambda client: client.init(patient=False),
+    "AddPartitionsToTxn": lambda client: client.add(),
+    "EndTxn": lambda client: client.end(commit=True),
+}
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+@simulated
+async def test_a_coordinator_that_is_cut_off_sends_its_clients_to_another_one(request_name: str) -> None:
+    """It does not know that it was replaced; what it cannot commit is refused at first for the record before."""
+    async with transacting(1, brokers=3) as producer:
+        cluster = producer.cluster
+        await producer.write_patiently(b"1")
+        former = await producer.coordinator()
+        others: set[int | str] = {0, 1, 2, "controller"}
+        for other in others - {former}:
+            cluster.block(former, other)
+            cluster.block(other, former)
+        adding, asking = (
+            Transacting(cluster, 1, leader=former, producer_id=producer.producer_id, epoch=producer.epoch) for _ in "ab"
+        )
+        added: list[ErrorCode] = []
+
+        async def add() -> None:
+            added.append(await adding.add("t", 1))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(add)
+            await trio.sleep(29.8)
+            assert await REQUESTS[request_name](asking) is ErrorCode.concurrent_transactions
+            assert not added
+        assert added == [ErrorCode.coordinator_not_available]
+        assert await asking.coordinator() == former, "so it says itself"
+        assert await REQUESTS[request_name](asking) is ErrorCode.coordinator_not_available
+        producer.leader = next(one for one in range(3) if one != former)
+        assert await producer.coordinator() != former
+        assert await producer.add("t", 1) is NONE
+        cluster.heal()
+        await producer.write_patiently(b"2", partition=1)
+        assert await producer.end(commit=True) is NONE
 
 
 @simulated
