@@ -1,4 +1,4 @@
-"""Brokers that are cut off: real clients go on, over TCP."""
+"""Brokers that are cut off, and a cluster whose brokers are all fenced: real clients go on, over TCP."""
 
 from __future__ import annotations
 
@@ -148,3 +148,25 @@ def ask(host: str, port: int, request: Any) -> Any:
         connection.sendall(encode_request(request, 1, "asker"))
         (size,) = struct.unpack(">i", responses.read(4))
         return decode_response(responses.read(size), request.__api_key__, request.__version__).message
+
+
+def test_a_client_goes_on_after_all_brokers_were_fenced() -> None:
+    """Each looks at the metadata meanwhile. Told of no broker, librdkafka would never ask one again."""
+    with running_cluster(brokers=3, config={**QUICK, "broker.heartbeat.interval.ms": 1_200}) as cluster:
+        cluster.create_topic("t")
+        producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "topic.metadata.refresh.interval.ms": 100,
+                "linger.ms": 0,
+                "log_level": 0,
+            }
+        )
+        for _ in range(5):
+            producer.produce("t", b"")
+            assert producer.flush(SECONDS / 2) == 0
+            for broker in range(3):
+                cluster.expire_session(broker)
+            time.sleep(0.5)
+        producer.produce("t", b"")
+        assert producer.flush(SECONDS / 2) == 0

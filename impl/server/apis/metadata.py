@@ -86,7 +86,7 @@ async def handle_metadata(
         throttle_time=NO_WAIT,
         brokers=tuple(
             MetadataResponseBroker(node_id=BrokerId(known), host=address.host, port=i32(address.port), rack=rack)
-            for known, address, rack in metadata.endpoints(context.listener)
+            for known, address, rack in metadata.endpoints_to_ask(context.listener, registration.broker_id)
         ),
         cluster_id=registration.cluster_id,
         controller_id=a_live_broker(image),

@@ -103,6 +103,15 @@ class MetadataCache:
             if endpoint is not None and (fenced or not broker.fenced):
                 yield broker_id, Address(*endpoint), broker.rack
 
+    def endpoints_to_ask(self, listener: str, asked: int) -> list[tuple[int, Address, str | None]]:
+        """The same of every unfenced broker, or of the one that was `asked` where there is none.
+
+        A client that is told of no broker may ask nobody any more: librdkafka gives up all those that it knows. Kafka's
+        broker tells of none.
+        """
+        found = list(self.endpoints(listener))
+        return found or [one for one in self.endpoints(listener, fenced=True) if one[0] == asked]
+
     def endpoint(self, broker_id: int, listener: str) -> Address | None:
         """Where clients of a listener reach a broker; None when it is fenced, unknown or has no such listener."""
         broker = self.image.brokers.get(broker_id)

@@ -226,6 +226,30 @@ async def test_the_controller_that_clients_are_told_is_a_live_broker() -> None:
 
 
 @simulated
+async def test_the_broker_that_is_asked_is_listed_where_all_are_fenced() -> None:
+    """librdkafka gives up all brokers that it is not told of."""
+    seldom = {"broker.heartbeat.interval.ms": 10_000, "broker.session.timeout.ms": 30_000}
+    async with asking(brokers=3, config=seldom) as (cluster, _):
+        peers = [await asker(cluster, broker) for broker in range(3)]
+        for broker in (0, 1):
+            await cluster.expire_session(broker)
+        await cluster.settle_metadata()
+        for peer in peers:
+            assert [known.node_id for known in (await peer.ask(named("t"))).brokers] == [2], "it is not fenced"
+        await cluster.expire_session(2)
+        await cluster.settle_metadata()
+        for broker, peer in enumerate(peers):
+            told = await peer.ask(named("t"))
+            (known,) = told.brokers
+            address = cluster.broker(broker).address
+            assert (known.node_id, known.host, known.port) == (broker, address.host, address.port)
+            assert (told.controller_id, told.topics[0].partitions[0].leader_id) == (-1, -1)
+        await cluster.wait_for_isr("t", {0, 1, 2})
+        await cluster.settle_metadata()
+        assert [known.node_id for known in (await peers[1].ask(named("t"))).brokers] == [0, 1, 2]
+
+
+@simulated
 async def test_internal_topics_are_told_as_such() -> None:
     async with asking(topic="__consumer_offsets") as (_, peer):
         assert (await peer.ask(named("__consumer_offsets"))).topics[0].is_internal
