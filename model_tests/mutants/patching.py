@@ -21,6 +21,8 @@ from tidegauge.model_tests.mutants.operators import Function, SourceModule
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = "tidegauge"
+_OWN: Final = __name__.rpartition(".")[0]
+"""The package whose functions remember the mutants: to forget all of them takes as long as a short part."""
 
 Key = tuple[str, str, int]
 """By which a function's code is known: module, qualified name, first line."""
@@ -45,7 +47,7 @@ class Patcher:
     paths: tuple[str, ...]
     """Of their files, from the root."""
     caches: tuple[Any, ...]
-    """What functions of this project have remembered, perhaps without the mutant."""
+    """What functions of this project have remembered, perhaps without the mutant; not what remembers the mutants."""
 
     def install(self, function: Function, code: CodeType) -> None:
         """Give every function that has this code the other one, and forget what it has returned."""
@@ -71,7 +73,7 @@ def patcher_of(modules: Iterable[SourceModule]) -> Patcher:
     gc.unfreeze()  # what a worker of a pool has frozen is not among the objects
     for one in [each for each in gc.get_objects() if type(each) in _LOOKED_FOR]:
         if isinstance(one, functools._lru_cache_wrapper):
-            if (one.__module__ or "").startswith(PACKAGE):
+            if (one.__module__ or "").startswith(PACKAGE) and not one.__module__.startswith(_OWN):
                 caches.append(one)
         elif one.__code__.co_filename in names:
             found.setdefault(key_of(one.__code__, names), []).append(one)

@@ -6,7 +6,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,12 +17,14 @@ import attrs
 import pytest
 
 from tidegauge.impl.partition.high_watermark import HighWatermark
+from tidegauge.impl.partition.registration import broker_ids
 from tidegauge.model_tests.mutants import campaign, trials
 from tidegauge.model_tests.mutants import measurements as measurement_files
 from tidegauge.model_tests.mutants.campaign import Campaign, Wanted, all_mutants, drawn, installer, parts_for
 from tidegauge.model_tests.mutants.equivalents import EQUIVALENT, StaleError, refuse_gone, refuse_killed
 from tidegauge.model_tests.mutants.measurements import Measurements
-from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
+from tidegauge.model_tests.mutants.operators import SourceModule
+from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of, source_module
 from tidegauge.model_tests.mutants.results import Result, append, digest, read, scores, table
 from tidegauge.model_tests.mutants.rings import Part, Ring, lockstep_parts
 from tidegauge.model_tests.mutants.trials import Killed, Measured, UnsoundError, bits, in_child, measured, trial
@@ -49,13 +52,31 @@ def mutant(words: str) -> Any:
     return next(one for _, one in all_mutants() if words in one.name)
 
 
+@cache
+def patcher_at(paths: frozenset[str]) -> Patcher:
+    """Of the modules there, made once: a process that runs all tests has millions of objects to look through."""
+    return patcher_of(source_module(path) for path in sorted(paths))
+
+
+def patcher_once(modules: Iterable[SourceModule]) -> Patcher:
+    return patcher_at(frozenset(module.path for module in modules))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _campaigns_look_through_all_objects_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaign, "patcher_of", patcher_once)
+        yield
+    patcher_at.cache_clear()
+
+
 # --- trials ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [GUARD, "refusal removed: append at a follower", BELIEVES])
 def test_lockstep_on_cores_kills_a_mutant_which_leaves_no_trace(words: str) -> None:
     one, before, code = mutant(words), digest([FILE]), HighWatermark.next_high_watermark.__code__
-    patcher = patcher_of([one.function.module] if hasattr(one, "function") else [])
+    patcher = patcher_once([one.function.module] if hasattr(one, "function") else [])
     killed = trial(installer(one, patcher), [(part(lambda: ""), 1.0), (first_walks(), 1.0)])
     assert killed is not None
     assert (killed.ring, killed.part) == (Ring.CORES, FIRST_WALKS)
@@ -80,12 +101,18 @@ def test_without_a_mutant_the_same_part_holds_and_names_the_lines_that_it_runs()
 
 
 def _patcher() -> Patcher:
-    return patcher_of([mutant(GUARD).function.module])
+    return patcher_once([mutant(GUARD).function.module])
+
+
+def test_what_functions_have_remembered_is_forgotten_but_the_mutants_are_not() -> None:
+    caches = patcher_once([]).caches
+    assert broker_ids in caches
+    assert all_mutants not in caches
 
 
 def test_a_part_that_fails_without_a_mutant_is_told_of() -> None:
     parts = [part(lambda: "it rained"), part(lambda: os._exit(3), name="the end"), part(lambda: "", name="not begun")]
-    rained, ended = measured(parts, patcher_of([])).values()
+    rained, ended = measured(parts, patcher_once([])).values()
     assert rained == "a part fails without any mutant: it rained"
     assert str(ended).startswith("the end ends its process without any mutant")
 
@@ -319,11 +346,11 @@ def test_a_measurement_is_kept_as_it_comes_and_goes_on_where_it_stopped(tmp_path
     parts = [part(lambda: "", name=f"part {number}") for number in range(4)]
     one, lines = measurements(tmp_path)
     turns = iter([True, True, False])
-    assert one.of(parts, (), patcher_of([]), lambda: next(turns)) is None
+    assert one.of(parts, (), patcher_once([]), lambda: next(turns)) is None
     assert sorted(one.known()) == ["part 0", "part 1"]
     with (tmp_path / "measured.jsonl").open("a") as cut_short:
         cut_short.write('{"tree": "now", "part": "par\n')
-    found = one.of(parts, (), patcher_of([]), always)
+    found = one.of(parts, (), patcher_once([]), always)
     assert found is not None
     assert sorted(found) == [f"part {number}" for number in range(4)]
     assert lines[::3] == ["4 parts are run without a mutant", "2 parts are run without a mutant"]
@@ -335,7 +362,7 @@ def test_a_measurement_is_kept_as_it_comes_and_goes_on_where_it_stopped(tmp_path
 def test_workers_share_what_is_measured(tmp_path: Path) -> None:
     parts = [part(lambda: "", name=f"part {number}") for number in range(5)]
     one, _ = measurements(tmp_path, workers=2)
-    found = one.of(parts, (), patcher_of([]), always)
+    found = one.of(parts, (), patcher_once([]), always)
     assert found is not None
     assert len(found) == len((tmp_path / "measured.jsonl").read_text().splitlines()) == len(parts)
 
@@ -349,7 +376,7 @@ def test_parts_that_fail_are_told_together_when_the_others_are_measured(tmp_path
     words = "it rained; it snowed"
     for _ in range(2):  # what failed is tried again
         with pytest.raises(UnsoundError, match=words):
-            one.of(parts, (), patcher_of([]), always)
+            one.of(parts, (), patcher_once([]), always)
     assert sorted(one.known()) == ["good"]
 
 
