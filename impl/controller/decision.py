@@ -145,8 +145,6 @@ def in_sync_found(registration: PartitionRegistration) -> PartitionRegistration:
     """Who is in sync is not lost: its broker may die before it reports where the replica is, and what the replica has
     by then may be all that is left.
     """
-    if not registration.lost_replicas & registration.isr:
-        return registration
     return registration._replace(lost_replicas=registration.lost_replicas - registration.isr)
 
 

@@ -106,8 +106,6 @@ class RegistrationRules:
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int
     ) -> PartitionRegistration:
         """After a clean stop a member of the ISR leaves it, since it has to catch up, and stays eligible."""
-        if broker_id not in registration.isr:
-            return registration
         return self.elections.without(image, topic, registration, broker_id, clean=True)
 
     def registered_uncleanly(

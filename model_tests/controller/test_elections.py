@@ -187,6 +187,15 @@ def test_an_election_for_an_unknown_partition(topic: str, partition: int) -> Non
     )
 
 
+def test_a_member_of_the_isr_leads_before_one_of_the_elr_whatever_their_order() -> None:
+    cluster = controlled(0, 1, 2)
+    image, rules = cluster.controller.image, ElectionRules(ControllerConfig())
+    leaderless = cluster.partition._replace(replicas=(0, 1, 2), leader=NO_LEADER)
+    for isr, elr in ((1, 0), (0, 1)):
+        registration = leaderless._replace(isr=frozenset({isr}), elr=frozenset({elr}))
+        assert rules.elect(image, registration, unclean=False) == Elected(isr, unclean=False)
+
+
 def test_a_broker_that_is_about_to_stop_leads_where_no_other_member_of_the_isr_is_left() -> None:
     cluster = controlled(0, 1, 2)
     cluster.commit(cluster.controller.members.begin_shutdown(1))

@@ -70,6 +70,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/controller/decision.py Decision.propose: `sessions or NO_SESSIONS` -> `sessions`": (
         "who applies a proposal asks whether it has sessions, and None has none either"
     ),
+    "impl/controller/requested_elections.py RequestedElections.elect_preferred: "
+    "`preferred not in old.isr or not self._image.is_active(preferred)` -> `preferred not in old.isr`": (
+        "nobody fenced is in an ISR (IsrIsUnfenced), and who is about to stop stays in one as its last member and leads"
+    ),
+    "impl/controller/directories.py Directories._set_lost: "
+    "guard `if lost == (broker_id in old.lost_replicas)` -> nothing": (
+        "to report a replica lost that is so changes nothing, and what changes nothing is not written"
+    ),
     "impl/controller/directories.py Directories._set_offline: "
     "guard `if offline == (broker_id in old.offline_replicas)` -> nothing": (
         "to make a replica offline that is so changes nothing, and what changes nothing is not written"
