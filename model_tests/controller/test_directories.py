@@ -157,6 +157,20 @@ def test_a_replica_whose_log_is_gone_is_neither_in_sync_nor_eligible_until_it_is
     assert (cluster.standing, cluster.partition.lost_replicas) == ((0, [0, 1, 2], []), frozenset())
 
 
+def test_a_leader_epoch_begins_where_a_live_broker_reports_that_a_log_is_gone_or_damaged_once() -> None:
+    """What the replica fetched before must not count; the same report again begins no other epoch."""
+    for report in (UNASSIGNED, DAMAGED):
+        cluster = two_partitions()
+        assign = cluster.controller.directories.assign
+        assert cluster.commit(assign(1, "t", 0, report)) is ErrorCode.none
+        end = cluster.log.end_offset
+        assert cluster.commit(assign(1, "t", 0, report)) is ErrorCode.none
+        known = cluster.controller.image.partition("t", 0)
+        assert known is not None
+        assert (known.leader, known.leader_epoch, known.isr) == (0, 1, frozenset({0, 2}))
+        assert cluster.log.end_offset == end
+
+
 def test_a_lost_replica_whose_directory_fails_is_lost_still_when_the_directory_is_back() -> None:
     cluster = two_partitions()
     directories = cluster.controller.directories

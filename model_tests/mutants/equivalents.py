@@ -78,6 +78,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "guard `if lost == (broker_id in old.lost_replicas)` -> nothing": (
         "to report a replica lost that is so changes nothing, and what changes nothing is not written"
     ),
+    "impl/controller/membership.py Membership._unfence: "
+    "`not broker.fenced or broker.in_controlled_shutdown` -> `broker.in_controlled_shutdown`": (
+        "the session of an unfenced broker that has caught up was renewed before"
+    ),
+    "impl/controller/replica_lists.py ReplicaListRules.completed: "
+    "guard `if not registration.is_reassigned` -> nothing": (
+        "the target of a partition that is not reassigned is its replica list: to be only on that changes nothing"
+    ),
     "impl/controller/directories.py Directories._set_offline: "
     "guard `if offline == (broker_id in old.offline_replicas)` -> nothing": (
         "to make a replica offline that is so changes nothing, and what changes nothing is not written"
