@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.client_quotas import QuotaChange
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID as CONTROLLER
 from tidegauge.impl.controller.config import ControllerConfig
-from tidegauge.impl.controller.configs import Altered, ConfigChange
+from tidegauge.impl.controller.configs import LONGEST_VALUE, Altered, ConfigChange
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.producer_ids import BLOCK_SIZE, LAST_PRODUCER_ID, ProducerIdsBlock
 from tidegauge.impl.metadata.broker_configs import DynamicSettings
@@ -88,6 +88,7 @@ def test_a_new_map_takes_the_place_of_the_old_one() -> None:
         ([("cleanup.policy", SET, "delete,delete")], ErrorCode.invalid_config, "it must have each word once"),
         ([("flush.ms", SET, None)], ErrorCode.invalid_request, "flush.ms has no value"),
         ([("flush.ms", APPEND, "1")], ErrorCode.invalid_config, "flush.ms is not a list"),
+        ([("flush", APPEND, "1")], ErrorCode.invalid_config, "flush is not a list"),
         ([("flush.ms", 9, "1")], ErrorCode.invalid_request, "operation 9"),
         ([("flush.ms", SET, "1"), ("flush.ms", SET, "2")], ErrorCode.invalid_request, "named twice"),
         ([("segment.ms", SET, "1"), ("flush.ms", SET, "x")], ErrorCode.invalid_config, "flush.ms='x'"),
@@ -102,6 +103,25 @@ def test_a_request_is_done_as_a_whole_or_not_at_all(
     assert altered.error is error
     assert words in altered.message
     assert cluster.log.end_offset == end
+
+
+@pytest.mark.parametrize(("more", "error"), [(0, ErrorCode.none), (1, ErrorCode.invalid_config)])
+def test_a_value_is_as_long_as_kafkas_strings_may_be(more: int, error: ErrorCode) -> None:
+    value = "7".rjust(LONGEST_VALUE + more)
+    assert configured().alter(("flush.ms", SET, value)).error is error
+
+
+def test_a_setting_that_each_broker_has_for_itself_is_not_set_for_all() -> None:
+    own = DynamicSettings(DYNAMIC_DEFAULTS, of_one_broker=frozenset({"log.retention.ms"}))
+    cluster = ControlledCluster(config=attrs.evolve(CONFIG, dynamic_settings=own))
+    change = [ConfigChange("log.retention.ms", SET, "9")]
+    alter = cluster.controller.configs.alter
+    assert cluster.commit(alter(ConfigResourceType.BROKER, "1", change)) == Altered()
+    refused = cluster.commit(alter(ConfigResourceType.BROKER, ALL_BROKERS, change))
+    assert (refused.error, refused.message) == (
+        ErrorCode.invalid_request,
+        "log.retention.ms is each broker's own: give a broker's id",
+    )
 
 
 def test_what_is_only_validated_is_not_written() -> None:

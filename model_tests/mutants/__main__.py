@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,20 +73,17 @@ def run(wanted: Wanted, folder: Path, least: float) -> int:
     tests = sorted({test for room in ROOMS if wanted.wants(room.name) for test in room.tests})
     files = [path for test in tests for path in (sorted(ROOT.glob(f"{test}*.py")) if test.endswith("_") else [test])]
     paths = [str(ROOT / path) for path in (*files, *LOCKSTEP_TESTS)]
-    with tempfile.TemporaryDirectory() as base:
-        options = [
-            "--deep",  # the tests marked so are left out; of the others each searches as much as it can
-            "-s",
-            "-qq",
-            "--disable-warnings",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir",
-            str(ROOT),
-            "--basetemp",
-            f"{base}/tests",
-        ]
-        status = pytest.main([*options, *paths], plugins=[plugin])
+    options = [
+        "--deep",  # the tests marked so are left out; of the others each searches as much as it can
+        "-s",
+        "-qq",
+        "--disable-warnings",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(ROOT),
+    ]
+    status = pytest.main([*options, *paths], plugins=[plugin])
     return plugin.status if plugin.has_run else int(status) or 1
 
 

@@ -50,6 +50,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> `now_unclean`": (
         "where any live replica may lead already, one does (WhoMayLeadsAtOnce): to elect again changes nothing"
     ),
+    "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> `not unclean`": (
+        "without the setting one leads where one may (WhoMayLeadsAtOnce): to elect again changes nothing"
+    ),
     "impl/controller/configs.py Configs._write_configs: `now_unclean and (not unclean)` -> "
     "`now_unclean or not unclean`": (
         "without the setting too one leads where one may (WhoMayLeadsAtOnce), and a lower number changes no empty ISR"

@@ -73,6 +73,17 @@ def _campaigns_look_through_all_objects_once() -> Iterator[None]:
 # --- trials ----------------------------------------------------------------------------------------------------------
 
 
+def test_each_process_has_temporary_files_of_its_own_so_that_workers_remove_none_of_each_other() -> None:
+    here = dict(os.environ)
+    folders = []
+    for _ in range(2):
+        ((told,), _) = in_child(lambda tell: tell({"files": os.environ[trials.TEMPORARY_FILES], "cwd": os.getcwd()}))
+        assert told["files"] == told["cwd"]
+        folders.append(told["files"])
+    assert len(set(folders)) == 2
+    assert dict(os.environ) == here
+
+
 @pytest.mark.parametrize("words", [GUARD, "refusal removed: append at a follower", BELIEVES])
 def test_lockstep_on_cores_kills_a_mutant_which_leaves_no_trace(words: str) -> None:
     one, before, code = mutant(words), digest([FILE]), HighWatermark.next_high_watermark.__code__

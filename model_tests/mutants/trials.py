@@ -41,6 +41,8 @@ MEASURING_SECONDS: Final = 1_800.0
 MORE_BYTES: Final = 2 << 30
 """Of memory beyond what the process has."""
 LIMIT: Final = "the time limit"
+TEMPORARY_FILES: Final = "PYTEST_DEBUG_TEMPROOT"
+"""Where pytest has `tmp_path`. With one folder for all, the first test of a process removes what others have there."""
 
 
 @attrs.frozen
@@ -94,6 +96,7 @@ def in_child(
             _be_quiet()
             with tempfile.TemporaryDirectory() as folder:
                 os.chdir(folder)
+                os.environ[TEMPORARY_FILES] = folder
                 work(lambda told: _write(writing, told))
                 os.chdir("/")
             status = 0
