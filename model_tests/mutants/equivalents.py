@@ -89,6 +89,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "guard `if not registration.is_reassigned` -> nothing": (
         "the target of a partition that is not reassigned is its replica list: to be only on that changes nothing"
     ),
+    "impl/coordinators/transactions/coordinator.py TransactionCoordinator._given: "
+    "`ruling.error is not ErrorCode.none or metadata is None` -> `ruling.error is not ErrorCode.none`": (
+        "what is ruled without an error has metadata: the operand is for the type checker"
+    ),
+    "impl/coordinators/transactions/rules.py TransactionRules.verification: "
+    "`is_open and partition in metadata.partitions` -> `partition in metadata.partitions`": (
+        "of what is not open only a prepared transaction has partitions, and there the request has an error"
+    ),
     "impl/controller/directories.py Directories._set_offline: "
     "guard `if offline == (broker_id in old.offline_replicas)` -> nothing": (
         "to make a replica offline that is so changes nothing, and what changes nothing is not written"

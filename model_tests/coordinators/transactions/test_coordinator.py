@@ -149,6 +149,21 @@ def test_nothing_changes_before_the_record_is_committed_and_others_wait() -> Non
     assert one.add(FIRST) is ErrorCode.none
 
 
+def test_what_became_of_an_earlier_record_says_nothing_of_the_one_that_is_pending() -> None:
+    one = Coordinating()
+    one.init()
+    earlier = one.core.add_partitions(AddPartitions(ID, 7, 0, frozenset({FIRST}), 2), one.now_ms)
+    assert isinstance(earlier, Append)
+    one.commit(earlier)
+    pending = one.core.add_partitions(AddPartitions(ID, 7, 0, frozenset({SECOND}), 2), one.now_ms)
+    assert isinstance(pending, Append)
+    assert one.core.committed(earlier, one.now_ms) == Committed(ErrorCode.not_coordinator)
+    one.core.failed(earlier)
+    assert one.known().partitions == {FIRST}
+    one.commit(pending)
+    assert one.known().partitions == {FIRST, SECOND}
+
+
 def test_an_id_whose_first_record_fails_is_not_known() -> None:
     one = Coordinating()
     pending = one.core.init_producer_id(InitProducerId(ID, TIMEOUT_MS), one.now_ms, 7)
