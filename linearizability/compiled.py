@@ -22,8 +22,9 @@ next row writes over.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.linearizability.compiled_coverage import add_up, count
 from tidegauge.linearizability.compiled_soundness import are_sound as are_sound
 
@@ -44,7 +45,7 @@ UNPLACED = np.int64(1 << 32)
 """A bit beside those of the kinds that a history has: the request of one of its fetches says no position."""
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def screen(bounds, topic, partition, width, codes, columns, strict, named):
     """Which histories may break a rule, their rows that are to be looked at, and what the verdicts on the others cover.
 
@@ -88,7 +89,7 @@ def screen(bounds, topic, partition, width, codes, columns, strict, named):
     return suspicious, wrong, counts, counted, gaps[: min(total, len(gaps))], total, has
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _tables(bounds, starts, codes, is_dense):
     """What histories are judged in, large enough for the largest one, and for small ones together."""
     rows = records = 0
@@ -123,7 +124,7 @@ def _tables(bounds, starts, codes, is_dense):
     )
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _number(topic, partition, width, codes, is_dense, few, tables):
     """The partition of each row, numbered in these histories, and how many there are."""
     part, number, first_group = tables[0], tables[10], tables[15]
@@ -150,7 +151,7 @@ def _number(topic, partition, width, codes, is_dense, few, tables):
     return groups
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _judge(columns, few, groups, strict, tables, left, kinds, counting):
     """Flag the partitions of these histories, and say which histories are `left` to arrays."""
     starts, values = columns[4], columns[5]
@@ -191,7 +192,7 @@ def _judge(columns, few, groups, strict, tables, left, kinds, counting):
 # --- where each log begins and ends ----------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _extend_one(columns, s, e, known, left, kinds, strict):
     """`_extend` for one partition of one history, with nothing looked up: many rows at a time."""
     kind, outcome, acks, offset = columns[0][s:e], columns[1][s:e], columns[2][s:e], columns[3][s:e]
@@ -217,7 +218,7 @@ def _extend_one(columns, s, e, known, left, kinds, strict):
     kinds[0], left[0] = _with_places(bits, odd), _is_odd(bits, odd, strict)
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _extend(columns, few, tables, left, kinds, strict):
     """Of each partition: the least offset mentioned, the greatest length, how many records were written, and those
     that must not be lost. Histories are left that have fetches beyond their high watermark, or of unknown positions.
@@ -247,13 +248,13 @@ def _extend(columns, few, tables, left, kinds, strict):
         kinds[h], left[h] = _with_places(bits, odd), _is_odd(bits, odd, strict)
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _with_places(bits, odd):
     """The kinds of a history, and whether a fetch began where its request does not say."""
     return bits | UNPLACED if odd & _UNPLACED else bits
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _is_odd(bits, odd, strict):
     """Whether a history is left: it has other kinds, or a fetch of an unknown position whose end counts."""
     if odd & _LEFT or bits >> (_SETTLED + 1):
@@ -261,7 +262,7 @@ def _is_odd(bits, odd, strict):
     return bool(odd & _UNPLACED) and (strict or bool(bits >> _SETTLED & 1))
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _leave_gaps(columns, few, left):
     """Leave histories of which the records of a row that tells where they are do not follow each other."""
     kind, outcome, _, offset, starts, _, offsets, _, _, _ = columns
@@ -272,7 +273,7 @@ def _leave_gaps(columns, few, left):
                     left[h] |= offsets[k] != offset[row] + k - starts[row]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _lay_out(starts, values, few, tables, left):
     """What to add to each value and each offset to get its slot, and how many slots the values have.
 
@@ -311,7 +312,7 @@ def _lay_out(starts, values, few, tables, left):
 # --- rule 1: where each record is ------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _place(columns, few, groups, nothing, tables, left):
     """Write down what each row says; flag partitions with two batches at one offset. How many batches are open.
 
@@ -368,7 +369,7 @@ def _place(columns, few, groups, nothing, tables, left):
     return opened
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _open(columns, row, start, first, shift, low, add, tables, opened):
     """`_place` for a row that does not tell where its records are; how many batches are open."""
     kind, outcome, _, _, starts, values, _, mark, _, returned = columns
@@ -386,7 +387,7 @@ def _open(columns, row, start, first, shift, low, add, tables, opened):
     return opened
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _compare(starts, values, few, groups, tables, left):
     """How many records are not where they should be; which ones is in their table."""
     place, expected, misplaced, adds = tables[1], tables[2], tables[3], tables[14]
@@ -400,7 +401,7 @@ def _compare(starts, values, few, groups, tables, left):
     return count
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _settle(columns, few, count, tables, left):
     """Place batches by the fetches that read them, and flag where they disagree; leave values written twice."""
     kind, starts, values = columns[0], columns[4], columns[5]
@@ -424,7 +425,7 @@ def _settle(columns, few, count, tables, left):
             extra[g] += 1
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _is_misplaced(columns, start, k, g, tables):
     """Place the batch whose value a fetch of partition `g` has read; whether it cannot be there."""
     _, outcome, _, offset, starts, values, _, _, call, _ = columns
@@ -457,7 +458,7 @@ def _is_misplaced(columns, start, k, g, tables):
 # --- rule 2: lengths and times ---------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _scan(first, last, called, reached, deadlines, holes):
     """By when the log had each length: one suffix minimum. Whether a batch was called after the log had outgrown it,
     and how many holes there are with those before, each with its deadline, from the highest on.
@@ -473,7 +474,7 @@ def _scan(first, last, called, reached, deadlines, holes):
     return holes, late
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _since(columns, few, groups, tables, kinds):
     """The call of the last declaration that each partition has settled; whether there is one."""
     kind, call, part, since = columns[0], columns[8], tables[0], tables[11][7]
@@ -489,7 +490,7 @@ def _since(columns, few, groups, tables, kinds):
     return there
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _bound(columns, few, strict, tables, left):
     """Flag reads that were called after the log had outgrown the end that they tell, where that counts."""
     kind, outcome, _, offset, starts, _, _, mark, call, _ = columns
@@ -513,7 +514,7 @@ def _bound(columns, few, strict, tables, left):
 # --- rule 3: holes ---------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _fill(columns, few, groups, opened, tables):
     """Match the k-th hole of each partition with its k-th record of unknown outcome, by call; flag what stays open."""
     _, outcome, _, offset, starts, values, _, _, call, _ = columns
@@ -545,7 +546,7 @@ def _fill(columns, few, groups, opened, tables):
         before += holes
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _are_late(waiting, deadlines, before, holes):
     """Whether the records that wait, from the one called first on, miss the deadline of a hole, from the lowest on."""
     for x in range(1, len(waiting)):

@@ -76,7 +76,7 @@ def load(name: str, operations: int, worth: int, worth_kept: int) -> ModuleType 
         return None
     try:
         return import_module(name)
-    except (ImportError, RuntimeError):  # the latter where numba finds no place for what it has compiled
+    except ImportError:
         return None
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
+from tidegauge.compilation.kept_code import compiled_and_kept
 
 _FETCH, _LIST, _SETTLED = 1, 2, 4
 _OK = 0
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def count(columns, few, groups, tables, left, kinds):
     """How many records of each partition a read confirms, and up to where one shows the log, since it has settled."""
     kind, outcome, _, offset, starts, _, _, mark, call, _ = columns
@@ -32,7 +32,7 @@ def count(columns, few, groups, tables, left, kinds):
                     marks[expected[k]] = 2
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def add_up(number, h, few, tables, counts, gaps, total):
     """Add up the partitions of a history; how many have a gap with those before, of which the first are kept."""
     part, known, counted, has_gap = tables[0], tables[11], tables[12], tables[13]

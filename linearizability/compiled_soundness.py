@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tidegauge.compilation.kept_code import compiled_and_kept
 
 _NEVER = np.int64(np.iinfo(np.int64).max)
 _BEYOND = np.int64(1 << 62)
@@ -12,7 +13,7 @@ _PRODUCE, _FETCH, _LIST, _ELECTION, _SETTLED = 0, 1, 2, 3, 4
 _OK, _FAIL, _INFO = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def are_sound(history, index, partition, isolation, columns):
     """Whether no row breaks a rule of `malformed`, nor comes out of order; False also where that is not for this code.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = ("tidegauge", "attr", "attrs")
-ROOMS = ("spark_check", "linearizability")
+ROOMS = ("spark_check", "linearizability", "compilation")
 """The parts of this package that executors import."""
 EXPLORING = (*ROOMS, "spec")
 """The same, to explore specifications."""

@@ -9,7 +9,8 @@ elections. Each table has a run of slots for each partition, or for each history
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tidegauge.compilation.kept_code import compiled_and_kept
 
 _NEVER = np.iinfo(np.int64).max
 _PRODUCE, _FETCH, _LIST, _ELECTION, _COMMIT, _ABORT, _COMMIT_OFFSETS = 0, 1, 2, 3, 6, 7, 8
@@ -20,7 +21,7 @@ _FEW = 16
 """Consumer groups that commit offsets of one partition: they are looked for one after the other."""
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def suspicious(history_starts, group, groups, columns):
     """Whether each history of a block may break a rule; an empty array where most are not for this code.
 
@@ -61,7 +62,7 @@ def suspicious(history_starts, group, groups, columns):
 # --- what the rows are -----------------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _number(history_starts, transaction, flags):
     """The history and the transaction of each row, numbered in the block, and how many transactions there are."""
     history = np.empty(history_starts[-1], np.int32)
@@ -82,7 +83,7 @@ def _number(history_starts, transaction, flags):
     return history, home, size
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _split(history, home, columns, flags):
     """The rows of each kind that is looked at, asked for without a branch: kinds come in no order."""
     kind, outcome, stable = columns[0], columns[1], columns[13]
@@ -105,7 +106,7 @@ def _split(history, home, columns, flags):
     return rows[0, :p], rows[1, :f], rows[2, :n], rows[3, :c], rows[4, :s], rows[5, :m], rows[6, :e]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _end(where, home, size, columns):
     """The row that ends each transaction, −1 for none; whether it committed; whether nobody knows that."""
     kind, outcome = columns[0], columns[1]
@@ -120,7 +121,7 @@ def _end(where, home, size, columns):
     return end, committed, unknown
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _value_slots(group, groups, columns, produces, of_group, flags):
     """Of each partition the extremes of the values that were produced, and its first slot in the table of values."""
     starts, values = columns[5], columns[6]
@@ -145,7 +146,7 @@ def _value_slots(group, groups, columns, produces, of_group, flags):
     return low, high, first
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _flag_odd(history, home, end, columns, fetches, flags):
     """Flag positions that nobody knows, and fetches that may have returned after their transaction's end was called."""
     offset, call, returned = columns[4], columns[9], columns[10]
@@ -158,7 +159,7 @@ def _flag_odd(history, home, end, columns, fetches, flags):
 # --- where records are -----------------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _write(history, group, columns, produces, values, flags):
     """The row and the number in its batch of each value, and the base offset of each batch that its response tells."""
     outcome, acks, offset, starts, value, offsets = (
@@ -189,7 +190,7 @@ def _write(history, group, columns, produces, values, flags):
     return writer, record, base
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _read(history, group, home, columns, fetches, values, written, committed, unknown, flags):
     """Place batches by the fetches that read them, and flag where they disagree; what was read tells who committed."""
     outcome, isolation, offset, starts, value, offsets = (
@@ -222,7 +223,7 @@ def _read(history, group, home, columns, fetches, values, written, committed, un
                 committed[t] |= unknown[t]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _lay_out(group, groups, columns, produces, base, of_group, flags):
     """A slot for each offset between a partition's lowest and highest record, and one more."""
     starts = columns[5]
@@ -246,14 +247,14 @@ def _lay_out(group, groups, columns, produces, base, of_group, flags):
     return low, high, first
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _slot(layout, g, offset):
     """The slot of an offset in a partition; one outside is moved to the nearest end."""
     low, high, first = layout
     return first[g] + min(max(offset, low[g]), high[g]) - low[g]
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _fetched(columns, row):
     """Where a fetch ended: after its last record, or where it began."""
     offset, starts, offsets = columns[4], columns[5], columns[7]
@@ -263,7 +264,7 @@ def _fetched(columns, row):
     return offset[row] + end - begin
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _hold(history, group, columns, produces, base, layout, flags):
     """The produce of the record at each slot, −1 where nobody knows one; two records in one are flagged."""
     starts = columns[5]
@@ -279,7 +280,7 @@ def _hold(history, group, columns, produces, base, layout, flags):
     return holder
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _count(groups, home, columns, end, committed, holder, layout):
     """Below each slot: how many records, how many visible ones, and since when the log may be stable up to there."""
     call, first = columns[9], layout[2]
@@ -305,7 +306,7 @@ def _count(groups, home, columns, end, committed, holder, layout):
 # --- what fetches return, and when -----------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _reach(history, group, columns, fetches, lists, produces, layout, counted, flags):
     """Flag fetches that do not return what is there, or too early; by when the log had each length."""
     outcome, acks, isolation, offset, starts = columns[1], columns[2], columns[3], columns[4], columns[5]
@@ -339,7 +340,7 @@ def _reach(history, group, columns, fetches, lists, produces, layout, counted, f
     return reached
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _bound(history, group, groups, columns, produces, base, layout, reached, flags):
     """Flag what was written below a length that the log had before."""
     call, first = columns[9], layout[2]
@@ -356,7 +357,7 @@ def _bound(history, group, groups, columns, produces, base, layout, reached, fla
 # --- what is of one transaction --------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _sort(home, size, inside):
     """Sends, fetches and commits of offsets by transaction, in their order, and where those of each begin."""
     first = np.zeros(size + 1, np.int64)
@@ -372,7 +373,7 @@ def _sort(home, size, inside):
     return rows, first
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _pair(history, group, groups, home, columns, commits, committed, unknown, flags):
     """The (partition, consumer group) of each commit of offsets, and which of them are left out."""
     outcome, consumers = columns[1], columns[12]
@@ -402,7 +403,7 @@ def _pair(history, group, groups, home, columns, commits, committed, unknown, fl
     return pair, left_out
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _tile(
     history, group, groups, columns, by_transaction, committed, base, layout, seen_below, pairs, spans, flags
 ):  # fmt: skip
@@ -464,7 +465,7 @@ def _tile(
     return tiles[:, :count], pairs[0], history
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _flag_torn(history, group, groups, columns, told, layout, holder, spans, flags):
     """Flag last stable offsets within what a committed transaction wrote, and where no other one begins."""
     said = columns[13]
@@ -484,7 +485,7 @@ def _flag_torn(history, group, groups, columns, told, layout, holder, spans, fla
             flags[history[row]] = True
 
 
-@njit(cache=True)
+@compiled_and_kept()
 def _flag_tiles(tiles, left_out, slots, flags):
     """Flag what is consumed twice or not at all, or committed beyond the reads: each begins where another one ended.
 

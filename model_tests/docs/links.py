@@ -107,7 +107,7 @@ def tree(file: Path) -> ast.Module:
 def definitions() -> dict[str, list[Path]]:
     """The files that define a class, by its name."""
     found: dict[str, list[Path]] = {}
-    for package in ("spec", "impl", "linearizability", "spark_check", "model_tests"):
+    for package in ("compilation", "spec", "impl", "linearizability", "spark_check", "model_tests"):
         for file in (ROOT / package).rglob("*.py"):
             for node in tree(file).body:
                 if isinstance(node, ast.ClassDef):

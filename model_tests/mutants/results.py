@@ -18,7 +18,7 @@ import attrs
 from tidegauge.model_tests.mutants.patching import ROOT
 from tidegauge.model_tests.mutants.rings import Ring
 
-TREES: Final = ("impl", "spec", "linearizability", "model_tests")
+TREES: Final = ("impl", "spec", "linearizability", "compilation", "model_tests")
 FORMAL: Final = (Ring.CORES, Ring.CLUSTER, Ring.SIMULATION, Ring.SPEC)
 
 

@@ -26,6 +26,7 @@ READ_BY_THE_BUILD = (
     "LICENSE",
     "README.md",
     "pyproject.toml",
+    "compilation",
     "impl",
     "linearizability",
     "model_tests",
@@ -33,7 +34,7 @@ READ_BY_THE_BUILD = (
     "spec",
     "tidegauge",
 )
-OWN_MODULES = ("impl", "linearizability", "model_tests", "spark_check", "spec")
+OWN_MODULES = ("compilation", "impl", "linearizability", "model_tests", "spark_check", "spec")
 """Names of the project's own packages, which are names of rooms too."""
 
 PATIENCE_S = 60.0
@@ -118,7 +119,8 @@ def test_the_wheel_has_all_rooms_and_no_test(wheel: Path) -> None:
     parts = {name.split("/")[2] for name in names if name.startswith("tidegauge/model_tests/")}
     assert parts == {"bugs", "harness"}
     assert not [name for name in names if Path(name).name.startswith("test_") or Path(name).name == "conftest.py"]
-    for room in ("impl", "linearizability", "model_tests/bugs", "model_tests/harness", "spark_check", "spec"):
+    rooms = ("compilation", "impl", "linearizability", "model_tests/bugs", "model_tests/harness", "spark_check", "spec")
+    for room in rooms:
         files = [path for path in (ROOT / room).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         missing = {f"tidegauge/{path.relative_to(ROOT).as_posix()}" for path in files} - names
         assert not missing, f"{room}: not in the wheel"

@@ -119,7 +119,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def build_wheel(folder: Path) -> Path:
     source = folder / "source"
-    for name in ("impl", "linearizability", "model_tests", "spark_check", "spec", "tidegauge"):
+    for name in ("compilation", "impl", "linearizability", "model_tests", "spark_check", "spec", "tidegauge"):
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
     for name in ("LICENSE", "README.md", "pyproject.toml"):

@@ -124,7 +124,7 @@ WALKS, WALK_LENGTH = 8, 40
 def _fast_is_there() -> bool:
     try:
         from tidegauge.spec.kernel.fast import search
-    except (ImportError, RuntimeError):  # the latter where numba finds no place for what it has compiled
+    except ImportError:
         return False
     return bool(search)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.storage import Storage
 
 __all__ = ["FairSteps", "components"]

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.packed import (
     changed_orbit,
     hashed,

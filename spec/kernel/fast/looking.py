@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, UNCOUNTED, recent, walked
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.components import ELSEWHERE
 from tidegauge.spec.kernel.fast.components import components
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
     FAIR,

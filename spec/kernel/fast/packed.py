@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.trie_tables import INLINED, UNCOUNTED, mixed
 
 _LANE: Final = np.uint64(0x9E3779B97F4A7C15)

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.compilation.kept_code import compiled_and_kept
 from tidegauge.spec.kernel.fast.kernel import (
     DONE,
     MISSES,

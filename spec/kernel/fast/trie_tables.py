@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept
+from tidegauge.compilation.kept_code import compiled_and_kept
 
 NOWHERE: Final = -1
 ASKED: Final = -2

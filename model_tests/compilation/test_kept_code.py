@@ -8,11 +8,16 @@ from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
+
+from tidegauge.linearizability.compiled_code import columns, fixed
+from tidegauge.linearizability.history import History, Kind
+from tidegauge.model_tests import tidy
 
 pytest.importorskip("numba", reason="numba is not installed")
 
-HEAD = "from tidegauge.spec.kernel.fast.kept_code import compiled_and_kept\n"
+HEAD = "from tidegauge.compilation.kept_code import compiled_and_kept\n"
 FILES = {
     "inner.py": HEAD
     + """
@@ -134,6 +139,18 @@ def test_a_file_that_was_cut_is_compiled_again(kind: str, size: int, package: Pa
     assert package.outer()(20) == 43
 
 
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_where_a_folder_is_in_a_files_place_it_is_compiled_each_time(kind: str, package: Package) -> None:
+    assert package.outer()(20) == 43
+    for file in package.folder.glob(f"__pycache__/outer.*.{kind}"):
+        file.unlink()
+        file.mkdir()
+    for _ in range(2):
+        again = package.outer()
+        assert again(20) == 43
+        assert not again.stats.cache_hits
+
+
 def test_a_disk_without_room_keeps_nothing_and_ends_nothing(package: Package) -> None:
     asked = package.outer()
     folder = package.folder / "__pycache__"
@@ -167,6 +184,54 @@ def test_another_option_is_noticed(package: Package) -> None:
 
 def test_code_of_the_explorer_is_kept_so() -> None:
     kernel, tables = (import_module(f"tidegauge.spec.kernel.fast.{name}") for name in ("kernel", "trie_tables"))
-    stamps = [str(each._cache._cache_file._source_stamp) for each in (kernel.expanded, kernel.added, tables.walked)]
-    assert stamps[0] != stamps[2]
+    assert_kept_so(kernel.expanded, kernel.added, tables.walked)
+
+
+def test_code_of_the_checker_is_kept_so() -> None:
+    log, transactions = (import_module(f"tidegauge.linearizability.{name}compiled") for name in ("", "transactions."))
+    assert_kept_so(log.screen, log.count, log.are_sound, transactions.suspicious)
+
+
+def assert_kept_so(*functions: Any) -> None:
+    stamps = [str(each._cache._cache_file._source_stamp) for each in functions]
+    assert stamps[0] != stamps[-1]
     assert all(len(stamp) == 64 for stamp in stamps)
+
+
+def test_nothing_else_has_numba_keep_what_it_compiles() -> None:
+    """Of its own files a damaged one ends the process."""
+    compilers = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "stencil", "generated_jit"}
+    using = {
+        module.path
+        for module in tidy.modules()
+        for _, name in module.imports
+        if name == "numba" or name in {f"numba.{compiler}" for compiler in compilers}
+    }
+    assert using == {"compilation/kept_code.py"}
+
+
+CHECKER = tidy.ROOT / "linearizability" / "compiled_soundness.py"
+
+
+@pytest.mark.parametrize("at", [9, 2_000, -300])
+def test_damaged_code_of_the_checker_is_compiled_again(at: int, package: Package) -> None:
+    """The history's record has a place in the log, and then none."""
+    (package.folder / "outer.py").write_text(CHECKER.read_text(encoding="utf-8") + "\nasked = are_sound\n", "utf-8")
+    written = History(1)
+    row = written.invoke(kind=Kind.PRODUCE, process=0, call=0, values=[1], acks=-1)
+    written.ok(row, returned=5, offset=0)
+    rows = written.operations()
+    told = [attrs.evolve(rows, offset=rows.offset + change) for change in (0, -2)]
+
+    def verdicts(sound: Any) -> list[bool]:
+        heads = [tuple(map(fixed, (ops.history, ops.index, ops.partition, ops.isolation))) for ops in told]
+        return [bool(sound(*head, columns(ops))) for head, ops in zip(heads, told, strict=True)]
+
+    assert verdicts(package.outer()) == [True, False]
+    (file,) = package.folder.glob("__pycache__/outer.*.nbc")
+    content = bytearray(file.read_bytes())
+    content[at] ^= 0x55
+    file.write_bytes(content)
+    again = package.outer()
+    assert verdicts(again) == [True, False]
+    assert not again.stats.cache_hits

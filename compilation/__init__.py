@@ -1,0 +1,1 @@
+"""What numba compiles is kept in files: one mechanism for the fast engine of specifications and for the checker."""
