@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Self
 
 import attrs
 
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import NONE, Entry, Group, Log, Phase, ProcessNumber, State
+from tidegauge.spec.kernel.each import holds_of_each
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.guarded import EnumeratedAction
+from tidegauge.spec.kernel.machine import Invariant
 
 
 @attrs.frozen
@@ -31,10 +33,36 @@ class ProcessAction(ConsumerAction):
 
 def groups(state: State) -> Iterator[Group]:
     """The group as it is in the log and in memory."""
-    yield state.log.group
-    yield from (entry.group for entry in state.appended if entry.group is not None)
-    if state.group is not None:
-        yield state.group
+    for place in PLACES:
+        yield from groups_at(place, state)
+
+
+LOG: Final = -2
+MEMORY: Final = -1
+PLACES: Final = range(LOG, 5)
+"""Where the group is: in the log, in memory, and in each batch on its way; the last place is of all batches from it."""
+
+
+def of_each_group(rule: Callable[[Group], bool]) -> Invariant[State]:
+    """What holds in a state if the rule holds of the group as it is in the log, in memory, and on its way there."""
+
+    def holds(place: int, state: State) -> bool:
+        return all(rule(group) for group in groups_at(place, state))
+
+    holds.__doc__ = rule.__doc__
+    return holds_of_each(PLACES, holds)
+
+
+def groups_at(place: int, state: State) -> Iterator[Group]:
+    """The group as it is at a place."""
+    if place == LOG:
+        yield state.log.group
+    elif place == MEMORY:
+        if state.group is not None:
+            yield state.group
+    else:
+        batches = state.appended[place:] if place == PLACES[-1] else state.appended[place : place + 1]
+        yield from (entry.group for entry in batches if entry.group is not None)
 
 
 # --- the log -------------------------------------------------------------------------------------------------------

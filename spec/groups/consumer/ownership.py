@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tidegauge.spec.groups.consumer.requests import ReceiveCommit, ReceiveHeartbeat
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
-from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, CommitRequest, Error, Group, State, partitions_of
+from tidegauge.spec.groups.consumer.state import (
+    JOINING_EPOCH,
+    CommitRequest,
+    Error,
+    Group,
+    Member,
+    State,
+    partitions_of,
+)
 from tidegauge.spec.kernel.each import holds_of_each
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
@@ -32,20 +40,22 @@ def one_owner_in_each_epoch(before: State, action: Action, after: State) -> bool
     target gives it to nobody else.
     """
     old, new = before.log.group, after.log.group
-    if old == new:
+    return old is new or all(gives_back_in_time(former, new) for former in old.members)
+
+
+def gives_back_in_time(former: Member, new: Group) -> bool:
+    """Whether a member has what it had, or had it in an epoch before the target's, or it is nobody else's in that."""
+    member = new.member(former.member_id) or new.of_instance(former.instance)
+    name = former.member_id if member is None else member.member_id
+    kept = {} if member is None else member.held
+    gone = [partition for partition in former.held if partition not in kept]
+    if not gone:
         return True
+    epoch = former.epoch if former.epoch >= JOINING_EPOCH else former.previous_epoch
+    if epoch != new.target_epoch:
+        return epoch < new.target_epoch
     owners = {partition: member_id for member_id, has in new.target for partition in has}
-    for former in old.members:
-        member = new.member(former.member_id) or new.of_instance(former.instance)
-        name = former.member_id if member is None else member.member_id
-        kept = {} if member is None else member.held
-        epoch = former.epoch if former.epoch >= JOINING_EPOCH else former.previous_epoch
-        for partition in former.held:
-            is_early = epoch < new.target_epoch
-            is_own = epoch == new.target_epoch and owners.get(partition, name) == name
-            if partition not in kept and not is_early and not is_own:
-                return False
-    return True
+    return all(owners.get(partition, name) == name for partition in gone)
 
 
 def only_what_is_wanted_is_assigned(machine: ConsumerRules) -> StepInvariant[State]:
@@ -58,15 +68,14 @@ def only_what_is_wanted_is_assigned(machine: ConsumerRules) -> StepInvariant[Sta
         if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
             return True
         request = action.request
-        if machine.heartbeat_error(before.group, machine.instance_of(request.process), request) is not Error.NONE:
-            return True
         member = after.group.member(request.member_id)
         if member is None:
             return True
-        wanted = after.group.wants(member)
-        return all(
-            one % machine.topics in wanted and machine.is_there(after, one) for one in partitions_of(member.assigned)
-        )
+        wanted, assigned = after.group.wants(member), partitions_of(member.assigned)
+        if all(one % machine.topics in wanted and machine.is_there(after, one) for one in assigned):
+            return True
+        instance = machine.instance_of(request.process)
+        return machine.heartbeat_error(before.group, instance, request) is not Error.NONE
 
     return holds
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from tidegauge.spec.groups.consumer import ownership, targets
-from tidegauge.spec.groups.consumer.actions import groups, is_present
+from tidegauge.spec.groups.consumer.actions import groups, is_present, of_each_group
 from tidegauge.spec.groups.consumer.requests import LoseResponse, ReceiveHeartbeat, ReceiveLeave
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import (
@@ -38,28 +38,23 @@ REMOVING = (ReceiveLeave, ExpireRebalance, ExpireSession)
 # --- who has what ----------------------------------------------------------------------------------------------------
 
 
-def one_member_has_it(state: State) -> bool:
+def one_member_has_it(group: Group) -> bool:
     """No partition is assigned to a member that another one has, or has yet to give back."""
-    for group in groups(state):
-        had = [partition for member in group.members for partition in member.held]
-        if len(had) != len(set(had)):
-            return False
-    return True
+    had = [partition for member in group.members for partition in member.held]
+    return len(had) == len(set(had))
 
 
 def target_covers(machine: ConsumerRules) -> Invariant[State]:
     """A target gives each partition once, to who wants it; one of the group's epoch leaves nothing out."""
 
-    def holds(state: State) -> bool:
-        for group in groups(state):
-            given = [partition for _, partitions in group.target for partition in partitions]
-            if len(given) != len(set(given)):
-                return False
-            if group.target_epoch == group.epoch and not is_covering(machine, group, set(given)):
-                return False
-        return True
+    def holds(group: Group) -> bool:
+        given = [partition for _, partitions in group.target for partition in partitions]
+        if len(given) != len(set(given)):
+            return False
+        return group.target_epoch != group.epoch or is_covering(machine, group, set(given))
 
-    return holds
+    holds.__doc__ = target_covers.__doc__
+    return of_each_group(holds)
 
 
 def is_covering(machine: ConsumerRules, group: Group, given: set[int]) -> bool:
@@ -119,11 +114,10 @@ def stable_means_agreed(state: State) -> bool:
     )
 
 
-def given_back_before_the_epoch(state: State) -> bool:
+def given_back_before_the_epoch(group: Group) -> bool:
     """A member in the epoch of the target has nothing that the target does not give it."""
     return all(
         {*member.held} <= {*group.target_of(member.member_id)}
-        for group in groups(state)
         for member in group.members
         if member.epoch == group.target_epoch
     )
@@ -135,7 +129,7 @@ def given_back_before_the_epoch(state: State) -> bool:
 def epochs_rise(before: State, action: Action, after: State) -> bool:
     """No epoch in the log goes back: of the group, of its target, of a member that is not to come back."""
     old, new = before.log.group, after.log.group
-    if old == new:
+    if old is new:
         return True
     if new.epoch < old.epoch or new.target_epoch < old.target_epoch:
         return False
@@ -146,12 +140,9 @@ def epochs_rise(before: State, action: Action, after: State) -> bool:
     return True
 
 
-def epochs_are_of_the_group(state: State) -> bool:
+def epochs_are_of_the_group(group: Group) -> bool:
     """No member is ahead of the target, and no target ahead of the group."""
-    return all(
-        group.target_epoch <= group.epoch and all(member.epoch <= group.target_epoch for member in group.members)
-        for group in groups(state)
-    )
+    return group.target_epoch <= group.epoch and all(member.epoch <= group.target_epoch for member in group.members)
 
 
 def told_epochs_are_logged(number: int, state: State) -> bool:
@@ -163,21 +154,19 @@ def told_epochs_are_logged(number: int, state: State) -> bool:
     return member is None or member.epoch < 0 or process.epoch <= member.epoch
 
 
-def target_is_of_the_empty_group(state: State) -> bool:
+def target_is_of_the_empty_group(group: Group) -> bool:
     """A group without members is in the epoch of its target: there is nobody to make another one for."""
-    return all(group.members or group.target_epoch == group.epoch for group in groups(state))
+    return bool(group.members) or group.target_epoch == group.epoch
 
 
 # --- regular expressions ---------------------------------------------------------------------------------------------
 
 
-def resolved_is_wanted(state: State) -> bool:
+def resolved_is_wanted(group: Group) -> bool:
     """Nothing is kept of an expression that no member has any more, nor of when it was resolved."""
-    return all(
-        {one for one, _ in group.resolved} <= {*group.expressions}
-        and (bool(group.resolved) or (group.resolved_of, group.resolved_age) == (0, Age.DUE))
-        for group in groups(state)
-    )
+    if not group.resolved:
+        return (group.resolved_of, group.resolved_age) == (0, Age.DUE)
+    return {one for one, _ in group.resolved} <= {*group.expressions}
 
 
 def resolved_is_matched(machine: ConsumerRules) -> Invariant[State]:
@@ -211,14 +200,15 @@ def unresolved_begins_no_epoch(machine: ConsumerRules) -> StepInvariant[State]:
         if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
             return True
         request, group = action.request, before.group
+        if request.expression == NONE or group.epoch == after.group.epoch:
+            return True
         instance = machine.instance_of(request.process)
         member = group.member(request.member_id) or group.of_instance(instance)
         is_alone = request.topics == (() if member is None else member.topics) and group.known == after.group.known
         is_brought = request.expression != (NONE if member is None else member.expression)
         if not is_brought or not is_alone or group.racks != after.group.racks:
             return True
-        is_known = request.expression == NONE or request.expression in dict(group.resolved)
-        return is_known or group.epoch == after.group.epoch
+        return request.expression in dict(group.resolved)
 
     return holds
 
@@ -237,10 +227,11 @@ def what_is_due_begins(machine: ConsumerRules) -> StepInvariant[State]:
     def holds(before: State, action: Action, after: State) -> bool:
         if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
             return True
+        is_due = after.group.resolved_age is Age.DUE and bool(after.group.expressions)
+        if after.resolving is not None or not is_due:
+            return True
         instance = machine.instance_of(action.request.process)
-        is_taken = machine.heartbeat_error(before.group, instance, action.request) is Error.NONE
-        is_due = bool(after.group.expressions) and after.group.resolved_age is Age.DUE
-        return after.resolving is not None or not (is_taken and is_due)
+        return machine.heartbeat_error(before.group, instance, action.request) is not Error.NONE
 
     return holds
 
@@ -270,7 +261,7 @@ def only_the_late_are_removed(before: State, action: Action, after: State) -> bo
     if isinstance(action, ExpireRebalance) and before.spent == after.spent:
         removed = [process for process in before.processes if process.member_id == action.member_id]
         return bool(times(before.spent, "DelayHeartbeat")) or not any(process.works for process in removed)
-    if isinstance(action, REMOVING) or before.group == after.group:
+    if isinstance(action, REMOVING) or before.group is after.group:
         return True
     return all(
         after.group.member(member.member_id) is not None or not is_present(before, member.member_id)
@@ -284,15 +275,13 @@ def only_the_removed_are_fenced(before: State, action: Action, after: State) -> 
     One is that has twice in a row not got its response. One of whose heartbeats a late copy arrived may be: the copy
     may have told less than it owned.
     """
-    changed = [(old, new) for old, new in zip(before.processes, after.processes, strict=True) if old != new]
-    if not changed or before.group is None:
-        return True
-    lost = times(before.spent, "LoseResponse") + times(before.spent, "FailOver")
-    if lost > 1 or times(before.spent, "DelayHeartbeat"):
-        return True
-    for old, new in changed:
-        is_fenced = old.epoch > JOINING_EPOCH and new.epoch == JOINING_EPOCH and new.member_id == old.member_id
-        if is_fenced and before.group.member(old.member_id) is not None:
+    for old, new in zip(before.processes, after.processes, strict=True):
+        if old is new or not new.epoch == JOINING_EPOCH < old.epoch or new.member_id != old.member_id:
+            continue
+        if before.group is None or before.group.member(old.member_id) is None:
+            continue
+        lost = times(before.spent, "LoseResponse") + times(before.spent, "FailOver")
+        if lost <= 1 and not times(before.spent, "DelayHeartbeat"):
             return False
     return True
 
@@ -359,20 +348,20 @@ def offsets_do_not_go_back(before: State, action: Action, after: State) -> bool:
 def invariants(machine: ConsumerRules) -> Mapping[str, Invariant[State]]:
     """What holds in every state."""
     return {
-        "OneMemberHasIt": one_member_has_it,
+        "OneMemberHasIt": of_each_group(one_member_has_it),
         "TargetCovers": target_covers(machine),
         "OneCommitter": one_committer(machine),
         "OwnersAreNotRefused": ownership.owners_are_not_refused(machine),
         "OwningIsHaving": holds_of_each(range(machine.processes), owning_is_having),
         "StableMeansAgreed": stable_means_agreed,
-        "GivenBackBeforeTheEpoch": given_back_before_the_epoch,
-        "EpochsAreOfTheGroup": epochs_are_of_the_group,
-        "TargetIsOfTheEmptyGroup": target_is_of_the_empty_group,
-        "EmptyGroupsWaitForNothing": targets.empty_groups_wait_for_nothing,
-        "WhoWaitsLacksSomething": targets.who_waits_lacks_something,
+        "GivenBackBeforeTheEpoch": of_each_group(given_back_before_the_epoch),
+        "EpochsAreOfTheGroup": of_each_group(epochs_are_of_the_group),
+        "TargetIsOfTheEmptyGroup": of_each_group(target_is_of_the_empty_group),
+        "EmptyGroupsWaitForNothing": of_each_group(targets.empty_groups_wait_for_nothing),
+        "WhoWaitsLacksSomething": of_each_group(targets.who_waits_lacks_something),
         "WhoLacksSomethingWaits": targets.who_lacks_something_waits(machine),
         "ToldEpochsAreLogged": holds_of_each(range(machine.processes), told_epochs_are_logged),
-        "ResolvedIsWanted": resolved_is_wanted,
+        "ResolvedIsWanted": of_each_group(resolved_is_wanted),
         "ResolvedIsMatched": resolved_is_matched(machine),
         "MemberIdsAreUnique": member_ids_are_unique,
         "OnlyTheReplacedEnd": only_the_replaced_end(machine),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegauge.spec.groups.consumer.actions import groups
+from tidegauge.spec.groups.consumer.actions import of_each_group
 from tidegauge.spec.groups.consumer.requests import ReceiveHeartbeat
 from tidegauge.spec.groups.consumer.rules import ConsumerRules
 from tidegauge.spec.groups.consumer.state import Group, Member, State, partitions_of
@@ -18,18 +18,20 @@ def is_target_new(state: State) -> bool:
 
 def targets_are_apart(before: State, action: Action, after: State) -> bool:
     """No target is made before the interval since the last one has passed, though another coordinator made that."""
-    if before.group == after.group or before.group is None or after.group is None or not after.group.members:
+    if before.group is after.group or before.group is None or after.group is None:
         return True
-    return after.group.target_epoch == before.group.target_epoch or not is_target_new(before)
+    if after.group.target_epoch == before.group.target_epoch:
+        return True
+    return not after.group.members or not is_target_new(before)
 
 
 def made_targets_are_new(machine: ConsumerRules) -> StepInvariant[State]:
     """From when a target is made its interval runs."""
 
     def holds(before: State, action: Action, after: State) -> bool:
-        if before.group == after.group or before.group is None or after.group is None or not after.group.members:
+        if before.group is after.group or before.group is None or after.group is None:
             return True
-        is_made = after.group.target_epoch != before.group.target_epoch
+        is_made = after.group.target_epoch != before.group.target_epoch and bool(after.group.members)
         return not is_made or after.group.target_is_new == machine.spaces_targets
 
     return holds
@@ -39,7 +41,7 @@ def targets_are_given_once(machine: ConsumerRules) -> StepInvariant[State]:
     """Who has had all that an older epoch's target gives it waits for the next one with what it wants again."""
 
     def holds(before: State, action: Action, after: State) -> bool:
-        if not machine.spaces_targets or before.group == after.group or before.group is None or after.group is None:
+        if not machine.spaces_targets or before.group is after.group or before.group is None or after.group is None:
             return True
         if after.group.target_epoch != before.group.target_epoch:
             return True
@@ -54,20 +56,19 @@ def what_waits_is_made(before: State, action: Action, after: State) -> bool:
     """After a heartbeat that is taken, a group in an epoch without a target waits for the interval."""
     if not isinstance(action, ReceiveHeartbeat) or before.group is None or after.group is None:
         return True
-    is_taken = before.group != after.group
-    return not is_taken or after.group.target_epoch == after.group.epoch or after.group.target_is_new
+    has_or_waits = after.group.target_epoch == after.group.epoch or after.group.target_is_new
+    return has_or_waits or before.group == after.group
 
 
-def empty_groups_wait_for_nothing(state: State) -> bool:
+def empty_groups_wait_for_nothing(group: Group) -> bool:
     """Who joins a group without members does not wait for its share."""
-    return all(group.members or not group.target_is_new for group in groups(state))
+    return bool(group.members) or not group.target_is_new
 
 
-def who_waits_lacks_something(state: State) -> bool:
+def who_waits_lacks_something(group: Group) -> bool:
     """A member in the target's epoch waits for something that the target gives it, and has nothing to give back."""
     return all(
         not member.revoking and bool({*group.target_of(member.member_id)} - {*partitions_of(member.assigned)})
-        for group in groups(state)
         for member in group.members
         if member.waits and member.epoch == group.target_epoch
     )
@@ -76,15 +77,15 @@ def who_waits_lacks_something(state: State) -> bool:
 def who_lacks_something_waits(machine: ConsumerRules) -> Invariant[State]:
     """Where targets wait, a member in the epoch of the group and of its target has its part, or waits for it."""
 
-    def holds(state: State) -> bool:
+    def holds(group: Group) -> bool:
         return not machine.spaces_targets or all(
             member.waits or bool(member.revoking) or lacks_nothing(machine, group, member)
-            for group in groups(state)
             for member in group.members
             if member.epoch == group.target_epoch == group.epoch
         )
 
-    return holds
+    holds.__doc__ = who_lacks_something_waits.__doc__
+    return of_each_group(holds)
 
 
 def lacks_nothing(machine: ConsumerRules, group: Group, member: Member) -> bool:

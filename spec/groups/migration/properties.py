@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tidegauge.spec.groups.consumer import ownership
 from tidegauge.spec.groups.consumer import properties as consumer
-from tidegauge.spec.groups.consumer.actions import groups, is_present
+from tidegauge.spec.groups.consumer.actions import LOG, MEMORY, PLACES, groups, groups_at, is_present, of_each_group
 from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, ClassicMember, Stage, Standing
 from tidegauge.spec.groups.consumer.requests import ReceiveCommit
 from tidegauge.spec.groups.consumer.state import (
@@ -28,8 +28,19 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 
 def classic_groups(state: State) -> Iterator[ClassicGroup]:
     """The classic group in the log and in memory."""
-    known = (state.log.classic, *(entry.classic for entry in state.appended), state.classic)
-    return (group for group in known if group is not None)
+    for place in PLACES:
+        yield from classic_groups_at(place, state)
+
+
+def classic_groups_at(place: int, state: State) -> Iterator[ClassicGroup]:
+    """The classic group as it is at a place."""
+    if place in (LOG, MEMORY):
+        known = state.log.classic if place == LOG else state.classic
+        if known is not None:
+            yield known
+    else:
+        batches = state.appended[place:] if place == PLACES[-1] else state.appended[place : place + 1]
+        yield from (entry.classic for entry in batches if entry.classic is not None)
 
 
 def identities(members: Iterable[Member | ClassicMember]) -> set[tuple[int, int]]:
@@ -37,13 +48,13 @@ def identities(members: Iterable[Member | ClassicMember]) -> set[tuple[int, int]
     return {(one.instance, NONE if one.instance != NONE else one.member_id) for one in members}
 
 
-def one_member_has_it(state: State) -> bool:
+def one_member_has_it(place: int, state: State) -> bool:
     """No partition is assigned to two members, whatever the group is."""
-    for group in classic_groups(state):
+    for group in classic_groups_at(place, state):
         given = [partition for member in group.members for partition in member.assigned]
         if len(given) != len(set(given)):
             return False
-    return consumer.one_member_has_it(state)
+    return all(consumer.one_member_has_it(group) for group in groups_at(place, state))
 
 
 def told_epochs_are_the_members(number: int, state: State) -> bool:
@@ -199,7 +210,7 @@ def the_replaced_end(machine: MigrationRules) -> StepInvariant[State]:
         if before.group is None:
             return True
         for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True)):
-            if old == new or not (old.works and new.works) or not old.epoch > JOINING_EPOCH == new.epoch:
+            if old is new or not old.epoch > JOINING_EPOCH == new.epoch or not (old.works and new.works):
                 continue
             has = {one.instance: one.member_id for one in members_of(before) if one.instance != NONE}
             if has.get(machine.instance_of(number), old.member_id) != old.member_id:
@@ -233,10 +244,10 @@ def epochs_rise(before: State, action: Action, after: State) -> bool:
 def invariants(machine: MigrationRules) -> Mapping[str, Invariant[State]]:
     """What holds in every state."""
     return {
-        "OneMemberHasIt": one_member_has_it,
+        "OneMemberHasIt": holds_of_each(PLACES, one_member_has_it),
         "TargetCovers": consumer.target_covers(machine),
         "OneCommitter": consumer.one_committer(machine),
-        "EpochsAreOfTheGroup": consumer.epochs_are_of_the_group,
+        "EpochsAreOfTheGroup": of_each_group(consumer.epochs_are_of_the_group),
         "ToldEpochsAreTheMembers": holds_of_each(range(machine.processes), told_epochs_are_the_members),
         "OwningIsHaving": holds_of_each(range(machine.processes), owning_is_having),
         "ToldIsKept": consumer.told_is_kept,
