@@ -112,6 +112,21 @@ def both(before: State, after: State) -> Iterator[tuple[Topic, Topic]]:
             yield old, new
 
 
+def changed(before: State, after: State) -> Iterator[tuple[Topic, Topic]]:
+    """Those of them that a step may have changed."""
+    for old, new in zip(before.topics, after.topics, strict=True):
+        if old is not new and old is not None and new is not None and old.number == new.number:
+            yield old, new
+
+
+def changed_partitions(before: State, after: State) -> Iterator[tuple[Topic, Partition, Partition]]:
+    """The partitions of these that a step may have changed, as they were and are, each with its topic."""
+    for one, other in changed(before, after):
+        for old, new in zip(one.partitions, other.partitions, strict=False):
+            if old is not new:
+                yield other, old, new
+
+
 def begins_epoch(before: Partition, after: Partition) -> bool:
     """What a broker fetched counts for one leader, and as long as it is a replica."""
     return before.leader != after.leader or bool(set(before.replicas).difference(after.replicas))
@@ -131,11 +146,12 @@ def may_lead(action: Action, before: Partition, after: Partition) -> bool:
     return after.leader in left or joins if left else is_best
 
 
-def listed(state: State) -> set[tuple[int, int, int]]:
-    """(topic, partition, broker) of all replica lists."""
+def listed(topic: Topic | None) -> set[tuple[int, int, int]]:
+    """(topic, partition, broker) of its replica lists."""
+    if topic is None:
+        return set()
     return {
         (topic.number, index, broker)
-        for topic in topics(state)
         for index, partition in enumerate(topic.partitions)
         for broker in partition.replicas
     }
@@ -143,7 +159,10 @@ def listed(state: State) -> set[tuple[int, int, int]]:
 
 def new_replicas_are_known(before: State, action: Action, after: State) -> bool:
     """No replica list names a broker that nobody knows, unless it did so before."""
-    return all(after.is_known(broker) for _, _, broker in listed(after) - listed(before))
+    names = zip(before.topics, after.topics, strict=True)
+    return all(
+        after.is_known(broker) for old, new in names if old is not new for _, _, broker in listed(new) - listed(old)
+    )
 
 
 def nothing_grows_on_its_way(before: State, action: Action, after: State) -> bool:
@@ -151,7 +170,7 @@ def nothing_grows_on_its_way(before: State, action: Action, after: State) -> boo
     return all(
         not any(partition.is_reassigned for partition in old.partitions)
         and all(len(one.replicas) == len(old.partitions[0].replicas) for one in new.partitions[len(old.partitions) :])
-        for old, new in both(before, after)
+        for old, new in changed(before, after)
         if len(old.partitions) < len(new.partitions)
     )
 
@@ -160,8 +179,7 @@ def all_who_moved_are_in_sync(before: State, action: Action, after: State) -> bo
     """A reassignment ends when all that remain have every committed record, unless it is cancelled."""
     return isinstance(action, CancelReassignment) or all(
         new.isr.issuperset(new.replicas)
-        for one, other in both(before, after)
-        for old, new in zip(one.partitions, other.partitions, strict=False)
+        for _, old, new in changed_partitions(before, after)
         if not new.is_reassigned and (old.adding or set(old.replicas) != set(new.replicas))
     )
 
@@ -183,7 +201,7 @@ def others_stay(before: State, action: Action, after: State) -> bool:
     def others(settings: Settings) -> list[tuple[str, str]]:
         return sorted(pair for pair in settings if pair[0] not in named)
 
-    pairs = [(old.settings, new.settings) for old, new in both(before, after)]
+    pairs = [(old.settings, new.settings) for old, new in changed(before, after)]
     pairs.append((before.of_all_brokers, after.of_all_brokers))
     pairs += [(before.of_a_broker, after.of_a_broker), (before.of_a_group, after.of_a_group)]
     return all(others(old) == others(new) for old, new in pairs)
@@ -195,8 +213,7 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
         return all(
             new.partition_epoch > old.partition_epoch
             and (new.leader_epoch > old.leader_epoch) == begins_epoch(old, new)
-            for one, other in both(before, after)
-            for old, new in zip(one.partitions, other.partitions, strict=False)
+            for _, old, new in changed_partitions(before, after)
             if old != new
         )
 
@@ -204,30 +221,30 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
         """Which leader's number is old shows in its partition epoch."""
         return all(
             new.partition_epoch > old.partition_epoch
-            for one, other in both(before, after)
+            for one, other in (changed if before.of_all_brokers == after.of_all_brokers else both)(before, after)
             if set_to(before, one, MIN_INSYNC) != set_to(after, other, MIN_INSYNC)
             for old, new in zip(one.partitions, other.partitions, strict=False)
         )
 
     def names_are_no_ids(before: State, action: Action, after: State) -> bool:
         """A topic that is created has an id that no topic had, whatever its name (KIP-516)."""
-        known = {topic.number for topic in topics(before)}
-        return all(topic.number in known or topic.number > before.created for topic in topics(after))
+        pairs = [(old, new) for old, new in zip(before.topics, after.topics, strict=True) if old is not new]
+        fresh = [new for old, new in pairs if new is not None and (old is None or old.number != new.number)]
+        known = {topic.number for topic in topics(before)} if fresh else set()
+        return all(topic.number in known or topic.number > before.created for topic in fresh)
 
     def candidates_remain(before: State, action: Action, after: State) -> bool:
         """Who has every committed record is forgotten only when it may have lost them, or the topic does not mind."""
         return all(
-            accepts_loss(after, other) or not candidates(action, old) or new.isr | new.elr
-            for one, other in both(before, after)
-            for old, new in zip(one.partitions, other.partitions, strict=False)
+            not candidates(action, old) or new.isr | new.elr or accepts_loss(after, topic)
+            for topic, old, new in changed_partitions(before, after)
         )
 
     def only_candidates_lead(before: State, action: Action, after: State) -> bool:
         """Who comes to lead has every committed record, unless loss is accepted, or nobody better can come."""
         return all(
-            may_lead(action, old, new) or accepts_loss(after, other)
-            for one, other in both(before, after)
-            for old, new in zip(one.partitions, other.partitions, strict=False)
+            may_lead(action, old, new) or accepts_loss(after, topic)
+            for topic, old, new in changed_partitions(before, after)
             if new.leader not in (NONE, old.leader) and not isinstance(action, ElectUncleanly)
         )
 
@@ -244,7 +261,7 @@ def step_invariants() -> Mapping[str, StepInvariant[State]]:
         "TopicsOnlyGrow": says(
             "No topic loses a partition.",
             lambda before, _, after: all(
-                len(old.partitions) <= len(new.partitions) for old, new in both(before, after)
+                len(old.partitions) <= len(new.partitions) for old, new in changed(before, after)
             ),
         ),
         "BlocksAreGivenOnce": blocks_are_given_once,

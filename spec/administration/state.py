@@ -9,7 +9,7 @@ import attrs
 
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL
+from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL
 
 NONE = -1
 
@@ -69,7 +69,7 @@ class Topic:
     """A topic: the number in which order it was created stands for its id."""
 
     number: int
-    partitions: tuple[Partition, ...]
+    partitions: tuple[Partition, ...] = attrs.field(metadata=IN_PARTS)
     settings: Settings = ()
 
     def with_partition(self, index: int, partition: Partition) -> Topic:
@@ -80,7 +80,7 @@ class Topic:
 class State:
     """What the metadata log comes to."""
 
-    topics: tuple[Topic | None, ...]
+    topics: tuple[Topic | None, ...] = attrs.field(metadata=IN_PARTS)
     """By name."""
     is_registered: tuple[bool, ...]
     """Of each broker: whether the controller knows it."""
