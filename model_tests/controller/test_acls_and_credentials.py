@@ -129,6 +129,21 @@ def test_one_credential_of_a_user_is_altered_in_a_request_whatever_the_mechanism
     assert set(cluster.controller.image.scram_credentials["alice"]) == {SHA_256, SHA_512}
 
 
+@pytest.mark.parametrize("iterations", [4096, 16384])
+def test_a_credential_has_as_few_and_as_many_iterations_as_kafka_allows(iterations: int) -> None:
+    cluster = ControlledCluster()
+    assert cluster.commit(
+        cluster.controller.scram_credentials.alter([], [upsertion("alice", iterations=iterations)])
+    ) == [AlteredUser("alice")]
+
+
+def test_credentials_that_are_known_to_be_valid_are_installed() -> None:
+    cluster = ControlledCluster()
+    made = credential("sha256", bytes(32), b"salt", 4096)
+    cluster.commit(cluster.controller.scram_credentials.install([("alice", ScramMechanism(SHA_256), made)]))
+    assert cluster.controller.image.scram_credentials == {"alice": {SHA_256: made}}
+
+
 def test_a_credential_is_replaced_and_deleted() -> None:
     cluster = ControlledCluster()
 

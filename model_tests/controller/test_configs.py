@@ -136,9 +136,11 @@ def test_what_is_only_validated_is_not_written() -> None:
         (ConfigResourceType.TOPIC, "nobody", ErrorCode.unknown_topic_or_partition),
         (ConfigResourceType.BROKER, "7", ErrorCode.broker_id_not_registered),
         (ConfigResourceType.BROKER, "-1", ErrorCode.invalid_request),
+        (ConfigResourceType.BROKER, "\u0661", ErrorCode.invalid_request),
         (ConfigResourceType.GROUP, "", ErrorCode.invalid_request),
         (ConfigResourceType.CLIENT_METRICS, "m", ErrorCode.invalid_request),
         (99, "g", ErrorCode.invalid_request),
+        (99, "1", ErrorCode.invalid_request),
         (ConfigResourceType.TOPIC, "", ErrorCode.invalid_request),
         (ConfigResourceType.TOPIC, "a b", ErrorCode.invalid_topic_exception),
     ],
@@ -188,6 +190,13 @@ def test_no_broker_has_its_own_idea_of_what_the_controller_decides_by(name: str,
     assert refused.error is ErrorCode.invalid_config
     assert words in refused.message
     assert cluster.alter_brokers((name, SET, value)) == Altered()
+
+
+def test_a_controllers_own_defaults_count_where_nothing_is_set_for_all_brokers() -> None:
+    config = attrs.evolve(CONFIG, topic_defaults={MIN_INSYNC: "2"})
+    cluster = configured()
+    cluster.controller.image.broker_configs.clear()
+    assert config.min_insync_replicas(cluster.controller.image, TOPIC) == 2
 
 
 def test_the_first_controller_writes_its_own_min_insync_replicas_for_all_brokers() -> None:
@@ -292,6 +301,7 @@ def test_quotas_are_set_and_taken_away() -> None:
         ((("user", "a"), ("user", "b")), "producer_byte_rate", 1.0, "twice"),
         ((("user", "a"), ("ip", "::1")), "producer_byte_rate", 1.0, "by itself"),
         ((("user", ""),), "producer_byte_rate", 1.0, "empty name"),
+        ((("user", "a"), ("client-id", "")), "producer_byte_rate", 1.0, "empty name"),
         ((("ip", "localhost"),), "connection_creation_rate", 1.0, "ip 'localhost' is no IP address"),
         ((("user", "a"),), "connection_creation_rate", 1.0, "no quota of such an entity"),
         ((("ip", "::1"),), "producer_byte_rate", 1.0, "no quota of such an entity"),
@@ -310,6 +320,30 @@ def test_quotas_that_are_none_are_refused(
     assert altered.error is ErrorCode.invalid_request
     assert words in altered.message
     assert cluster.log.end_offset == end
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "most"),
+    [
+        ((("user", "a"),), "producer_byte_rate", float(2**63 - 1024)),
+        ((("ip", None),), "connection_creation_rate", float(2**31 - 1)),
+    ],
+)
+def test_a_quota_is_as_large_as_its_type(entity: tuple[tuple[str, str | None], ...], key: str, most: float) -> None:
+    """1024 is what a float of 2^63 leaves out."""
+    altered = configured().controller.client_quotas.alter(entity, [QuotaChange(key, most)])
+    assert altered.response.error is ErrorCode.none
+
+
+def test_a_quota_is_named_once_in_a_request() -> None:
+    cluster = configured()
+    changes = [QuotaChange("producer_byte_rate", 1.0), QuotaChange("producer_byte_rate", 2.0)]
+    altered = cluster.commit(cluster.controller.client_quotas.alter((("user", "a"),), changes))
+    assert (altered.error, altered.message) == (
+        ErrorCode.invalid_request,
+        "a quota is named twice: name each once",
+    )
+    assert cluster.controller.image.client_quotas == {}
 
 
 def test_a_quota_that_is_none_is_not_there_to_be_taken_away_and_that_is_no_error() -> None:

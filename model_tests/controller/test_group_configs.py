@@ -7,8 +7,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.configs import Altered, ConfigChange
+from tidegauge.impl.metadata.broker_configs import DynamicSettings
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.group_configs import DEFAULT_GROUP_SETTINGS
+from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
 from tidegauge.model_tests.controller.controlled_cluster import CONFIG, ControlledCluster, successor
 
 GROUP = ConfigResourceType.GROUP
@@ -37,6 +39,15 @@ def test_a_groups_settings_are_kept_and_every_later_controller_has_them() -> Non
     replaced = cluster.commit(cluster.controller.configs.replace(GROUP, "readers", {HEARTBEAT: "7000"}))
     assert replaced == Altered()
     assert cluster.controller.image.group_configs == {"readers": {HEARTBEAT: "7000"}}, "without settings, without entry"
+
+
+@pytest.mark.parametrize("name", [SESSION, "nothing", "log.cleanup.policy"])
+def test_nothing_is_appended_to_a_groups_settings_since_none_of_them_is_a_list(name: str) -> None:
+    """Not to one that brokers have a list of either."""
+    cluster = ControlledCluster(config=attrs.evolve(CONFIG, dynamic_settings=DynamicSettings(DYNAMIC_DEFAULTS)))
+    refused = alter(cluster, (name, APPEND, "1"))
+    assert refused.error is ErrorCode.invalid_config
+    assert f"{name} is not a list" in refused.message
 
 
 def test_what_is_only_validated_is_not_written() -> None:

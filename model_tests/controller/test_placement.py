@@ -58,6 +58,26 @@ def test_the_start_and_the_shift_move_the_assignment() -> None:
     assert placed(racks, 1, 3, shift=2) == [(0, 3, 4)]
 
 
+@given(brokers=st.integers(2, 6), first=st.integers(0, 20), partitions=st.integers(1, 20), start=NUMBERS, shift=NUMBERS)
+def test_a_topic_that_grows_moves_its_followers_each_time_it_has_gone_round_the_ring(
+    brokers: int, first: int, partitions: int, start: int, shift: int
+) -> None:
+    """As Kafka counts: from the first new partition on, where that is not partition 0."""
+    result = place(dict.fromkeys(range(brokers)), partitions, brokers, start, shift, first)
+    assert not isinstance(result, PlacementError)
+    distance = shift
+    for partition, (leader, *followers) in enumerate(result, start=first):
+        distance += partition > 0 and partition % brokers == 0
+        others = [(leader + n) % brokers for n in range(1, brokers)]
+        turned = distance % (brokers - 1)
+        assert (leader, followers) == ((partition + start) % brokers, others[turned:] + others[:turned])
+
+
+def test_leaders_on_racks_follow_each_other_on_the_ring_from_where_it_starts() -> None:
+    assignment = placed({0: "a", 1: "a", 2: "b", 3: "b"}, 4, 2, start=1)
+    assert [leader for leader, _ in assignment] == [2, 1, 3, 0]
+
+
 def test_brokers_are_interleaved_by_rack() -> None:
     assert alternating({0: "a", 1: "a", 2: "a", 3: "b", 4: "b", 5: "b"}) == [0, 3, 1, 4, 2, 5]
     assert alternating({0: "a", 1: "b", 2: "b", 3: "b"}) == [0, 1, 2, 3]
@@ -76,7 +96,9 @@ def test_replicas_of_a_partition_are_on_as_many_racks_as_there_are(
     rack_of = [f"rack-{number}" for number, size in enumerate(sizes) for _ in range(size)]
     racks: dict[int, str | None] = dict(enumerate(rack_of))
     factor = data.draw(st.integers(1, len(racks)))
-    for replicas in placed(racks, partitions, factor, start, shift):
+    assignment = placed(racks, partitions, factor, start, shift)
+    assert len(assignment) == partitions
+    for replicas in assignment:
         assert len(set(replicas)) == factor
         assert len({racks[broker] for broker in replicas}) == min(factor, len(sizes))
 
@@ -87,6 +109,7 @@ def test_replicas_of_a_partition_are_on_as_many_racks_as_there_are(
         ({0: None, 1: None}, 0, 1, ErrorCode.invalid_partitions, "0 partitions"),
         ({0: None, 1: None}, -3, 1, ErrorCode.invalid_partitions, "-3 partitions"),
         ({0: None, 1: None}, 1, 0, ErrorCode.invalid_replication_factor, "factor 0"),
+        ({0: None, 1: None}, 0, 0, ErrorCode.invalid_replication_factor, "factor 0"),
         ({0: None, 1: None}, 1, 3, ErrorCode.invalid_replication_factor, "factor 3 with 2 live brokers"),
         (
             {0: None},

@@ -48,6 +48,7 @@ def test_a_replica_on_a_fenced_broker_starts_outside_the_isr() -> None:
         ("a", {"min.insync.replicas": "0"}, 1, 1, ErrorCode.invalid_config, "must be at least 1"),
         ("a", {"min.insync.replicas": "many"}, 1, 1, ErrorCode.invalid_config, "min.insync.replicas='many'"),
         ("a", {"unclean.leader.election.enable": "yes"}, 1, 1, ErrorCode.invalid_config, "true or false"),
+        ("__cluster_metadata", {}, 1, 1, ErrorCode.invalid_request, "is the controller's: take another name"),
         ("a", {}, 0, 1, ErrorCode.invalid_partitions, "0 partitions"),
         ("a", {}, 1, 4, ErrorCode.invalid_replication_factor, "3 live brokers"),
     ],
@@ -70,6 +71,15 @@ def test_replicas_given_by_hand_must_be_registered_brokers(replicas: tuple[tuple
     refused = cluster.commit(cluster.controller.topics.create_on("a", "id", replicas))
     assert refused.error is ErrorCode.invalid_replica_assignment
     assert refused.message.startswith(f"partition {wrong} on ")
+
+
+def test_replicas_given_by_hand_are_as_many_for_each_partition() -> None:
+    cluster = ControlledCluster()
+    refused = cluster.commit(cluster.controller.topics.create_on("a", "id", ((0, 1), (2,))))
+    assert (refused.error, refused.message) == (
+        ErrorCode.invalid_replica_assignment,
+        "partition 1 on brokers [2]: give it 2 replicas like the others",
+    )
 
 
 def test_replicas_given_by_hand_need_a_live_broker_and_a_partition() -> None:

@@ -97,6 +97,18 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`is_open and partition in metadata.partitions` -> `partition in metadata.partitions`": (
         "of what is not open only a prepared transaction has partitions, and there the request has an error"
     ),
+    "impl/controller/acls.py Acls.create: `True` -> `False`": "there is one refusal for each ACL",
+    "impl/controller/placement.py place: `0` -> `1` in `max(0, first - 1)`": (
+        "1 is none of the rounds of two brokers either, and one broker has no followers to move"
+    ),
+    "impl/controller/placement.py place: "
+    "`any((rack is not None for rack in racks.values()))` -> `all((rack is not None for rack in racks.values()))`": (
+        "all brokers have a rack or none has, by placement_error"
+    ),
+    "impl/controller/placement.py alternating: `rack or ''` -> `rack`": (
+        "whose brokers have no rack is not placed over racks: the operand is for the type checker"
+    ),
+    "impl/controller/placement.py alternating: `0` -> `1`": "without a column there is no row either",
     "impl/controller/directories.py Directories._set_offline: "
     "guard `if offline == (broker_id in old.offline_replicas)` -> nothing": (
         "to make a replica offline that is so changes nothing, and what changes nothing is not written"
