@@ -89,6 +89,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "guard `if not registration.is_reassigned` -> nothing": (
         "the target of a partition that is not reassigned is its replica list: to be only on that changes nothing"
     ),
+    "impl/coordinators/groups/offsets.py GroupOffsets._end_transaction: "
+    "`known.log_offset < offset.log_offset` -> `known.log_offset <= offset.log_offset`": (
+        "no two commits that are in a log have the same offset in it"
+    ),
     "impl/coordinators/transactions/coordinator.py TransactionCoordinator._given: "
     "`ruling.error is not ErrorCode.none or metadata is None` -> `ruling.error is not ErrorCode.none`": (
         "what is ruled without an error has metadata: the operand is for the type checker"

@@ -8,12 +8,14 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
 from tidegauge.impl.coordinators.groups.classic import subscriptions
 from tidegauge.impl.coordinators.groups.classic.messages import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     Leaving,
+    Moment,
     Noted,
     SyncGroup,
 )
@@ -95,6 +97,34 @@ def test_a_group_without_a_name_is_none() -> None:
         ((_, response),) = outcome.responses
         assert response.error is wrong
     assert group.core.heartbeat(Heartbeat("", 1, "a"), group.now) is wrong
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize(
+    ("field", "length", "wrong"),
+    [
+        ("group", LONGEST_STRING, ErrorCode.invalid_group_id),
+        ("protocol_type", LONGEST_STRING, ErrorCode.invalid_request),
+        ("client_id", LONGEST_STRING - 64, ErrorCode.invalid_request),
+    ],
+)
+def test_names_are_as_long_as_a_record_has_room_for(field: str, length: int, wrong: ErrorCode, more: int) -> None:
+    """A member id is the client's id and 64 bytes more at most."""
+    group = Members()
+    asked = attrs.evolve(
+        JoinGroup("g", "consumer", RANGE, session_timeout_ms=SESSION_MS), **{field: "x" * (length + more)}
+    )
+    assert group.core.join_error(asked) is (wrong if more else ErrorCode.none)
+
+
+def test_operators_are_told_why_a_member_joins_if_it_says_so() -> None:
+    whys = []
+    for reason in ("", "it has new topics"):
+        asked = JoinGroup("g", "consumer", RANGE, version=3, reason=reason)
+        outcome = Members().core.join(asked, "a", Moment(0, 0))
+        whys += [note.why for note in outcome.notes if note.what is Noted.REBALANCE]
+    assert ["; it says: " in why for why in whys] == [False, True]
+    assert whys[1].endswith("; it says: it has new topics")
 
 
 def test_so_many_topics_of_all_members_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,6 +304,14 @@ def test_nobody_joins_a_group_whose_tombstone_is_on_its_way() -> None:
     assert not classic.join(join, "again", Moment(0, 0)).responses, "it is in a group of its own"
 
 
+def test_a_group_that_has_a_classic_one_in_its_place_is_no_idle_consumer_group() -> None:
+    coordinator = GroupCoordinator(Limits())
+    coordinator.consumers.groups["g"] = ConsumerGroup("g")
+    assert coordinator.idle_consumers() == ["g"]
+    coordinator.classic.join(JoinGroup("g", "consumer", (Protocol("range", b""),)), "asked", Moment(0, 0))
+    assert coordinator.idle_consumers() == []
+
+
 def test_the_offsets_of_a_topic_that_is_deleted_go_and_those_of_its_successor_stay() -> None:
     told = Told()
     told.commit(A, B)

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.coordinators.fields import LONGEST_STRING
 from tidegauge.impl.coordinators.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from tidegauge.impl.coordinators.transactions.messages import (
     AddPartitions,
@@ -443,6 +444,41 @@ def test_ids_are_listed_by_state_producer_id_and_duration() -> None:
     assert listed(TransactionFilter(duration_ms=5), after_ms=6) == [ListedTransaction(ID, 7, "Ongoing")]
     unknown = at_once(one.core.list_transactions(TransactionFilter(frozenset({"Asleep"})), 0))
     assert (unknown.error, unknown.transactions, unknown.unknown_states) == (ErrorCode.none, [], ["Asleep"])
+
+
+def test_an_id_is_not_listed_before_its_first_record_is_committed() -> None:
+    one = Coordinating()
+    pending = one.core.init_producer_id(InitProducerId(ID, TIMEOUT_MS), one.now_ms, 7)
+    assert isinstance(pending, Append)
+    assert at_once(one.core.list_transactions(TransactionFilter(), one.now_ms)).transactions == []
+    one.commit(pending)
+    assert at_once(one.core.list_transactions(TransactionFilter(), one.now_ms)).transactions != []
+
+
+def test_nothing_is_listed_while_one_of_several_partitions_loads() -> None:
+    one = Coordinating()
+    one.core.begin_loading((one.partition + 1) % DEFAULTS.partitions, 1)
+    listed = at_once(one.core.list_transactions(TransactionFilter(), one.now_ms))
+    assert listed.error is ErrorCode.coordinator_load_in_progress
+
+
+@pytest.mark.parametrize(
+    ("length", "error"),
+    [
+        (0, ErrorCode.invalid_request),
+        (1, ErrorCode.none),
+        (LONGEST_STRING, ErrorCode.none),
+        (LONGEST_STRING + 1, ErrorCode.invalid_request),
+    ],
+)
+def test_a_transactional_id_is_as_short_and_as_long_as_a_record_has_room_for(length: int, error: ErrorCode) -> None:
+    core = TransactionCoordinator(DEFAULTS)
+    name = "x" * length
+    core.begin_loading(core.partition_of(name), 1)
+    at_once(core.load(core.partition_of(name), 1, []))
+    asked = core.init_producer_id(InitProducerId(name, TIMEOUT_MS), 0, 7)
+    assert not isinstance(asked, ProducerIdNeeded)
+    assert asked.response.error is error
 
 
 def test_under_transaction_version_0_values_have_kafkas_first_format() -> None:

@@ -14,6 +14,7 @@ from tidegauge.impl.coordinators.transactions.log_format import (
     encode_key,
     encode_value,
     value_version,
+    version_of,
 )
 from tidegauge.impl.coordinators.transactions.metadata import TopicPartition, TransactionMetadata, TransactionStatus
 
@@ -33,6 +34,10 @@ ONGOING = TransactionMetadata(
 
 EMPTY_HEAD = "0000000000001267 0003 0000ea60 00"
 ONGOING_HEAD = "0000000000000001 0002 00000003 01"
+
+
+def test_a_value_tells_its_version_and_a_tombstone_has_none() -> None:
+    assert [version_of(value) for value in (encode_value(EMPTY, 0), encode_value(EMPTY, 1), None)] == [0, 1, -1]
 
 
 def test_the_key_is_kafkas() -> None:
