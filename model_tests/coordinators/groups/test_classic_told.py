@@ -111,9 +111,8 @@ def test_a_group_without_a_name_is_none() -> None:
 def test_names_are_as_long_as_a_record_has_room_for(field: str, length: int, wrong: ErrorCode, more: int) -> None:
     """A member id is the client's id and 64 bytes more at most."""
     group = Members()
-    asked = attrs.evolve(
-        JoinGroup("g", "consumer", RANGE, session_timeout_ms=SESSION_MS), **{field: "x" * (length + more)}
-    )
+    longest: dict[str, Any] = {field: "x" * (length + more)}
+    asked = attrs.evolve(JoinGroup("g", "consumer", RANGE, session_timeout_ms=SESSION_MS), **longest)
     assert group.core.join_error(asked) is (wrong if more else ErrorCode.none)
 
 
