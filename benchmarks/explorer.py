@@ -274,7 +274,7 @@ def spent(machine: Machine[Any], converges: bool, count: int) -> tuple[Explorati
     with phases.measured():
         found = explore(machine, stop=Stop.EACH, converges=converges, engine=Engine.FAST, workers=count)
     cpu, own = time.process_time() - cpu, time.thread_time() - own
-    return found, cpu, own, own + phases.longest_s
+    return found, cpu, own, own - phases.meanwhile_s + phases.longest_s
 
 
 def timed(name: str, count: int) -> tuple[Exploration[Any], float, float]:

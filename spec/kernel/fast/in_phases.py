@@ -3,7 +3,7 @@
 What is found is what one thread finds: the same states with the same numbers, tallies and fair steps. Where order
 matters among some states, since a step violates or no more states may be kept, nothing has been written yet, and one
 thread expands them. Programs have to run in Python: threads leave out the states where something is not known, Python
-is asked about all of these, and they alone are looked at again.
+is asked about them, slice by slice, while the threads go on, and they alone are looked at again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tidegauge.spec.kernel.fast import kernel, looking, phases
 from tidegauge.spec.kernel.fast.candidates import Candidates
+from tidegauge.spec.kernel.fast.meanwhile import Meanwhile
 from tidegauge.spec.kernel.fast.recents import Recents
 from tidegauge.spec.kernel.fast.threads import Threads
 
@@ -24,13 +25,17 @@ __all__ = ["InPhases"]
 
 Numbers = npt.NDArray[np.int64]
 
-_SLICES: Final = 4
+_INTERVALS: Final = 2
+"""How many intervals between two looks at the clock each thread takes at once: the more, the less threads wait."""
+_SLICES: Final = 8
 """Slices of the states for each thread: who is done early takes one more."""
 _ROOM: Final = 1 << 13
 """Candidates, and fair steps, of a slice for which there is room at first."""
 _MANY_ASKED: Final = 4
 """In one of how many states a program has to run so that threads would wait for Python most of the time."""
 _MOST_NUMBERS: Final = 1 << 32
+_MOST_MISSED: Final = 256
+"""What is not known that is noted in one slice."""
 
 
 class InPhases:
@@ -43,8 +48,11 @@ class InPhases:
         self._parts = 1 << (2 * threads.workers - 1).bit_length()
         """Of the table: a power of two, as the number of its slots is."""
         self._candidates = Candidates(self._slices, _ROOM, 1, 0)
+        self._misses: Numbers = np.zeros((self._slices, _MOST_MISSED, 3), np.int64)
         self._borders: list[int] = []
         self._asked, self._states = 0, 1
+        self.intervals = 1
+        """Of states that are to be expanded next."""
 
     def forget(self) -> None:
         """States are packed in another way."""
@@ -55,6 +63,7 @@ class InPhases:
         """Whether threads are worth their while for so many states, after programs have run so often."""
         is_known = (asked - self._asked) * _MANY_ASKED <= self._states
         self._asked, self._states = asked, states
+        self.intervals = _INTERVALS * self._threads.workers if is_known and self._threads.workers > 1 else 1
         return is_known and self._threads.shares(states)
 
     def expand(self, start: int, end: int) -> bool:
@@ -62,7 +71,6 @@ class InPhases:
         search = self._search
         if not self.is_worthwhile(end - start, search.asked):
             return False
-        search.repack()
         if not self._step(start, end):
             return False
         before = search.snapshot()
@@ -76,6 +84,7 @@ class InPhases:
         """Take the steps, and have room for what they lead to; False if one thread has to take them."""
         search, table = self._search, self._search.table
         while True:
+            search.repack()
             known = self._candidates
             most = search.count + self._slices * known.room
             if len(table.slots) < self._parts or most >= _MOST_NUMBERS:
@@ -113,7 +122,9 @@ class InPhases:
         todo = [np.arange(first, last) for first, last in pairwise(self._borders)]
         packing = search.packing
         while True:
-            ended = self._threads.each(self._slices, self._stepping(todo))
+            asking = Meanwhile(search, self._misses)
+            ended = self._threads.each(self._slices, self._stepping(todo), asking.ask, _missed)
+            asking.learn()
             for how in (kernel.STEP_VIOLATED, kernel.NARROW, kernel.ROOM):
                 if any(each[0] == how for each in ended):
                     return how
@@ -123,7 +134,7 @@ class InPhases:
             left = np.concatenate(todo)
             if not len(left):
                 return kernel.DONE
-            self._ask(left)
+            self._ask_rest(asking)
             if search.packing is not packing:
                 return kernel.MISSES
 
@@ -141,7 +152,7 @@ class InPhases:
         self._taken: Numbers = np.zeros((slices, len(search.taken)), np.int64)
         self._enabled = self._taken.copy()
 
-    def _stepping(self, todo: list[Numbers]) -> Callable[[int, int], tuple[int, int, int, int]]:
+    def _stepping(self, todo: list[Numbers]) -> Callable[[int, int], tuple[int, int, int, int, int]]:
         search, known, base = self._search, self._candidates, self._borders[0]
         tries, questions = search.tries, search.layout.questions
         programs = (
@@ -151,32 +162,22 @@ class InPhases:
         paths = [recents.of(tries.programs, search.packing.lanes) for recents in self._recents]
         compiled: Any = phases.stepped  # numba has its types from the calls
 
-        def step(worker: int, each: int) -> tuple[int, int, int, int]:
+        def step(worker: int, each: int) -> tuple[int, int, int, int, int]:
             end = known.first[each] + known.room
-            found: tuple[int, int, int, int] = compiled(
+            found: tuple[int, int, int, int, int] = compiled(
                 todo[each], base, self._free[each], end, self._edges[each], end, programs, paths[worker],
                 search.renamed_words(), search.rows, search.packing.places, search.table.slots, search.count,
                 np.empty_like(search.chosen), self._bounds[each], known.of_states, known.arrays, known.targets,
-                self._taken[each], self._enabled[each], search.fair is not None,
+                self._taken[each], self._enabled[each], search.fair is not None, self._misses[each],
             )  # fmt: skip
             return found
 
         return step
 
-    def _ask(self, states: Numbers) -> None:
-        """Run what is not known in these states, and is the next that has to be."""
-        search, at = self._search, 0
-        tries, questions = search.tries, search.layout.questions
-        compiled: Any = phases.asked_about  # numba has its types from the calls
-        while at < len(states):
-            tries.make_room(2 * len(search.misses))
-            at, asked, tries.used = compiled(
-                states, at, search.bases, tries.roots, tries.nodes, tries.keys, tries.codes, tries.used,
-                tries.leaf_start, tries.leaf_items, search.rows, search.packing.places, search.chosen, search.misses,
-                questions.words, questions.table, *search.recent_paths(),
-            )  # fmt: skip
-            search.ask_all(search.misses, asked)
-        search.repack()
+    def _ask_rest(self, asking: Meanwhile) -> None:
+        """Run what is not known in the states that are left, and is the next that has to be."""
+        asking.ask_rest()
+        self._search.repack()
 
     def _meet_again(self) -> None:
         """Find the candidates that the table has by now."""
@@ -266,15 +267,24 @@ class InPhases:
         paths = [recents.of(tries.programs, search.packing.lanes) for recents in self._recents]
         borders = [base + (end - base) * each // self._slices for each in range(self._slices + 1)]
         compiled: Any = looking.cleared  # numba has its types from the calls
-        self._threads.each(
-            self._slices,
-            lambda worker, each: compiled(
+
+        def look(worker: int, each: int) -> tuple[int]:
+            asked: int = compiled(
                 borders[each], borders[each + 1], base, programs, wanted, tries.roots, tries.nodes, tries.keys,
                 tries.codes, search.rows, search.packing.places, questions.words, questions.table, *paths[worker],
-                clear,
-            ),
-        )  # fmt: skip
+                clear, self._misses[each],
+            )  # fmt: skip
+            return (asked,)
+
+        asking = Meanwhile(search, self._misses)
+        self._threads.each(self._slices, look, asking.ask, _missed)
+        asking.learn()
         return clear
 
 
 _NONE: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+
+def _missed(ended: tuple[int, ...]) -> int:
+    """How much a slice has noted of what is not known, by how it ended."""
+    return ended[-1]

@@ -42,27 +42,26 @@ _HALF: Final = np.uint64(0xFFFFFFFF)
 @compiled_and_kept(nogil=True)
 def stepped(
     todo, base, free, free_end, edge, edge_end, known, paths, renamed, rows, places, table, count, chosen, bounds,
-    of_states, candidates, edge_targets, taken, enabled, with_edges,
+    of_states, candidates, edge_targets, taken, enabled, with_edges, misses,
 ):  # fmt: skip
     """Take all steps out of the states `todo`, the first of which is to be at least `base`.
 
     Candidates are put into the places from `free` to `free_end`, targets of fair steps into those from `edge` to
     `edge_end`: the number of a state, or -1 - candidate. `bounds` has the first and the last candidate of each part of
     the table. What is taken and enabled is added to by class of action. A state whose steps are not all known is left
-    out, and put at the beginning of `todo`. Gives how it ended (NARROW for `chosen`, ROOM for places), how many are
-    left out, and the free places by now.
+    out, and put at the beginning of `todo`; what is not known is noted in `misses`. Gives how it ended (NARROW for
+    `chosen`, ROOM for places), how many are left out, the free places by now, and how much is noted.
     """
     initials, _, _, _ = renamed
     origin = np.empty(places.shape[1], np.uint32)
     rooms = (
         origin, np.empty_like(origin), np.empty(rows.shape[1], np.uint64), np.zeros_like(initials),
-        np.zeros(len(initials), np.uint64), np.zeros(3, np.int64), np.empty((0, 2), np.int64),
-        np.full(len(taken), -1, np.int64),
+        np.zeros(len(initials), np.uint64), np.zeros(3, np.int64), np.full(len(taken), -1, np.int64),
     )  # fmt: skip
     own_taken, own_enabled = np.zeros_like(taken), np.zeros_like(taken)  # no other thread's are in the same line
     found = _stepped(
         todo, base, free, free_end, edge, edge_end, known, paths, renamed, rows, places, table, count, chosen, bounds,
-        of_states, candidates, edge_targets, own_taken, own_enabled, with_edges, rooms,
+        of_states, candidates, edge_targets, own_taken, own_enabled, with_edges, misses, rooms,
     )  # fmt: skip
     for kind in range(len(taken)):
         taken[kind] += own_taken[kind]
@@ -73,28 +72,28 @@ def stepped(
 @compiled_and_kept(nogil=True, **UNCOUNTED)
 def _stepped(
     todo, base, free, free_end, edge, edge_end, known, paths, renamed, rows, places, table, count, chosen, bounds,
-    of_states, candidates, edge_targets, taken, enabled, with_edges, rooms,
+    of_states, candidates, edge_targets, taken, enabled, with_edges, misses, rooms,
 ):  # fmt: skip
     """What `stepped` says, in rooms that it has made: this function makes no array, and counts none."""
     bases, roots, nodes, keys, codes, kinds, leaf_start, leaf_items, leaf_flags, question_words, questions = known
     bits, leaves, turns = paths
     at, many, degrees, edge_at, edge_many = of_states
-    origin, row, kept, images, hashes, missed, none, last = rooms
-    left = 0
+    origin, row, kept, images, hashes, missed, last = rooms
+    left = asked = 0
     for place in range(len(todo)):
         state = todo[place]
-        steps, _, _ = _gathered(
+        steps, asked, _ = _gathered(
             state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions, bits,
-            leaves, turns, 0, leaf_start, leaf_items, chosen, missed, none, 0,
+            leaves, turns, 0, leaf_start, leaf_items, chosen, missed, misses, asked,
         )  # fmt: skip
         if steps == NO_ROOM:
-            return NARROW, left, free, edge
+            return NARROW, left, free, edge, asked
         if steps < 0:
             todo[left] = state
             left += 1
             continue
         if free + steps > free_end or edge + steps > edge_end:
-            return ROOM, left, free, edge
+            return ROOM, left, free, edge, asked
         at[state - base], edge_at[state - base], degrees[state - base] = free, edge, steps
         is_right, free, edge = _taken_out(
             state, origin, steps, chosen, base, free, edge, kinds, leaf_start, leaf_items, leaf_flags, keys, codes,
@@ -102,9 +101,9 @@ def _stepped(
             row, kept, images, hashes, missed,
         )  # fmt: skip
         if not is_right:
-            return STEP_VIOLATED, left, free, edge
+            return STEP_VIOLATED, left, free, edge, asked
         many[state - base], edge_many[state - base] = free - at[state - base], edge - edge_at[state - base]
-    return DONE, left, free, edge
+    return DONE, left, free, edge, asked
 
 
 @compiled_and_kept(**INLINED)
@@ -323,27 +322,3 @@ def joined(first, end, base, place, of_states, firsts, numbers, edge_targets, ta
             targets[place] = target
             place += 1
         starts[state + 1] = place
-
-
-@compiled_and_kept()
-def asked_about(
-    states, at, bases, roots, nodes, keys, codes, used, leaf_start, leaf_items, rows, places, chosen, misses,
-    question_words, questions, bits, leaves, turns,
-):  # fmt: skip
-    """Note what has to run before all steps of these states are known, from the one at place `at` on.
-
-    Gives up to which place, how many programs have to run, and the used slots. Where there is no room in `chosen`, the
-    state is passed over.
-    """
-    missed = np.zeros(3, np.int64)
-    asked = 0
-    while at < len(states):
-        state = states[at]
-        _, asked, used = _gathered(
-            state, rows[state], places, bases, roots, nodes, keys, codes, question_words, questions, bits,
-            leaves, turns, used, leaf_start, leaf_items, chosen, missed, misses, asked,
-        )  # fmt: skip
-        if asked == len(misses):
-            break
-        at += 1
-    return at, asked, used

@@ -65,6 +65,9 @@ class Questions:
         """By question, counted from 0: the word that is asked."""
         self.table: npt.NDArray[np.uint16] = np.zeros((8, 8), np.uint16)
         """By question and the number of that word's value: the number of the finding, or NOT_ASKED."""
+        self._is_held = False
+        self._held: dict[tuple[int, int], int] = {}
+        """Findings that the table has yet to have, by question and the number of the value."""
 
     def move(self, more: int) -> None:
         """Rows have so many more words: questions are numbered behind these."""
@@ -108,10 +111,29 @@ class Questions:
     def find(self, question: int, row: Sequence[int], values: Sequence[Sequence[object]]) -> int:
         """The number of what a question, counted from 0, finds in a row; `values` has those of each word."""
         word = self.words.item(question)
-        found = self.table.item(question, row[word])
+        found = self._kept(question, row[word])
         if found >= BEING_ASKED:
-            found = self.table[question, row[word]] = self._finding(question, values[word][row[word]])
+            found = self._finding(question, values[word][row[word]])
+            if self._is_held:
+                self._held[question, row[word]] = found
+            else:
+                self.table[question, row[word]] = found
         return found
+
+    def _kept(self, question: int, number: int) -> int:
+        found = self.table.item(question, number)
+        return self._held.get((question, number), found) if found >= BEING_ASKED and self._held else found
+
+    def hold(self) -> None:
+        """Threads look at the table from now on: it has no finding of a value that they may look for."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """No thread looks at it any more."""
+        self._is_held = False
+        for (question, number), found in self._held.items():
+            self.table[question, number] = found
+        self._held.clear()
 
     def _finding(self, question: int, value: object) -> int:
         """The number of the finding."""
@@ -139,7 +161,7 @@ class Questions:
         if word < self._words:
             return int(row[word])
         question = word - self._words
-        return self.table.item(question, row[self.words.item(question)])
+        return self._kept(question, row[self.words.item(question)])
 
 
 def contains(values: tuple[object, ...], value: object) -> bool:

@@ -353,7 +353,7 @@ class FastSearch(Search[S]):
             if not start % INTERVAL:
                 self.tally()
                 self.pause(start)
-            until = min(end, start - start % INTERVAL + INTERVAL * self.workers)
+            until = min(end, start - start % INTERVAL + INTERVAL * self.phases.intervals)
             if not self.phases.expand(start, until):
                 self.expand_some(start, until := fetched(self, start, until))
             if not self.is_patient and is_slow(self.count, self.asked, self.layout.words):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Final, TypeVar
 
 __all__ = ["Threads"]
@@ -14,6 +16,8 @@ T = TypeVar("T")
 
 _FEW: Final = 64
 """States a thread, for fewer of which it is not worth its while."""
+_AT_ONCE_S: Final = 0.0002
+"""How long the search's own thread runs Python before it lets another one take its next item."""
 
 
 class Threads:
@@ -29,28 +33,56 @@ class Threads:
         if self.workers == 1:
             yield
             return
-        with ThreadPoolExecutor(self.workers, "explorer") as self._pool:
-            yield
-        self._pool = None
+        interval = sys.getswitchinterval()
+        try:
+            sys.setswitchinterval(min(interval, _AT_ONCE_S))
+            with ThreadPoolExecutor(self.workers, "explorer") as self._pool:
+                yield
+        finally:
+            self._pool = None
+            sys.setswitchinterval(interval)
 
     def shares(self, states: int, few: int | None = None) -> bool:
         """Whether so many states, or slots, are enough for all threads: `few` for each."""
         return self._pool is not None and states >= (_FEW if few is None else few) * self.workers
 
-    def each(self, count: int, work: Callable[[int, int], T]) -> list[T]:
+    def each(
+        self,
+        count: int,
+        work: Callable[[int, int], T],
+        meanwhile: Callable[[int, T], None] | None = None,
+        is_wanted: Callable[[T], object] = bool,
+    ) -> list[T]:
         """What `work` gives for each item of so many; it takes the number of a thread, and the item.
 
-        A thread takes the next item when it is done with one. What one of them raises is raised once all are at rest.
+        A thread takes the next item when it is done with one. `meanwhile` is called here with each item and what it
+        gave, in their order, while threads work on others, as soon as one of those that are done `is_wanted`. What a
+        thread raises is raised once all are at rest.
         """
         assert self._pool is not None
-        items, found = iter(range(count)), dict[int, T]()
+        items, found, waiting, done = iter(range(count)), dict[int, T](), set[int](), SimpleQueue[bool]()
 
         def run(worker: int) -> None:
-            for item in items:  # Python's lock gives each to one thread
-                found[item] = work(worker, item)
+            try:
+                for item in items:  # Python's lock gives each to one thread
+                    given = found[item] = work(worker, item)
+                    if meanwhile is not None and is_wanted(given):
+                        waiting.add(item)
+                    if waiting:
+                        done.put(False)
+            finally:
+                done.put(True)
 
-        parts = [self._pool.submit(run, worker) for worker in range(self.workers)]
-        wait(parts)
+        parts, working, at = [self._pool.submit(run, worker) for worker in range(self.workers)], self.workers, 0
+        try:
+            while working:
+                working -= done.get()
+                while meanwhile is not None and at in found:
+                    waiting.discard(at)
+                    meanwhile(at, found[at])
+                    at += 1
+        finally:
+            wait(parts)
         for part in parts:
             part.result()
         return [found[item] for item in range(count)]

@@ -48,6 +48,8 @@ BEING_ASKED: Final = 0xFFFE
 """In place of the number of a finding: the question has not been asked of this value yet, or it is about to be."""
 QUESTION: Final = 1 << 40
 """In place of a program that has to run: from it on a question is to be asked."""
+UNMARKED: Final = 2
+"""The column of what has to run that says of what: where it is there, tries are not marked."""
 
 WAYS: Final = 4
 """Paths of each program that are kept (`tidegauge.spec.kernel.fast.recents`)."""
@@ -292,8 +294,33 @@ def rehashed(keys, codes, larger_keys, larger_codes):
 
 
 @compiled_and_kept(**UNCOUNTED)
+def _noted_apart(program, state, is_root, missed, misses, count):
+    of = np.int64(-1)
+    if not is_root:
+        of = missed[1]
+        if missed[2] >= 0:
+            program = QUESTION + missed[2]
+            of = missed[0]
+    for place in range(count):
+        if misses[place, 0] == program and misses[place, UNMARKED] == of:
+            return count
+    if count == len(misses):
+        return count
+    misses[count, 0] = program
+    misses[count, 1] = state
+    misses[count, UNMARKED] = of
+    return count + 1
+
+
+@compiled_and_kept(**UNCOUNTED)
 def noted(program, state, is_root, roots, keys, codes, questions, missed, misses, count, used):
-    """Note that a program has to run in a state, or a question to be asked, once for all that come by."""
+    """Note that a program has to run in a state, or a question to be asked, once for all that come by.
+
+    Where `misses` has three columns other threads walk the tries as well, and nothing is marked in these. The third
+    says what is not known of the program, so that it is noted once: the key in the table, or a number.
+    """
+    if misses.shape[1] > UNMARKED:
+        return _noted_apart(program, state, is_root, missed, misses, count), used
     if is_root:
         roots[program] = ASKED
     elif missed[2] >= 0:

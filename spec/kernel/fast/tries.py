@@ -70,6 +70,8 @@ class Tries:
         self.leaf_flags: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
         self.leaf_items: npt.NDArray[np.int64] = np.zeros(_SMALLEST, np.int64)
         self.leaves = self.items = 0
+        self._held: list[tuple[int, int, int]] | None = None
+        """What is put while threads walk the tries; None while none does."""
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
         for leaf in (kernel.FALSE, kernel.TRUE, kernel.DISABLED):
             self._added_leaf(())
@@ -149,8 +151,21 @@ class Tries:
 
     def put(self, node: int, value: int, code: int) -> None:
         """From now on `node` leads from `value` to `code`."""
+        if self._held is not None:
+            self._held.append((node, value, code))
+            return
         self.make_room(1)
         self.used += trie_tables.put(node, value, code, self.keys, self.codes)
+
+    def hold(self) -> None:
+        """Threads walk the tries from now on: change nothing that they may read, and learn nothing."""
+        self._held = []
+
+    def release(self) -> None:
+        """No thread walks the tries any more."""
+        held, self._held = self._held, None
+        for node, value, code in held or ():
+            self.put(node, value, code)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more steps, and as many nodes."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tidegauge.model_tests.amounts import amount, crossed
@@ -22,6 +24,7 @@ from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.fast import in_phases, kernel, phases, search, table, threads
 from tidegauge.spec.kernel.fast.in_phases import InPhases
+from tidegauge.spec.kernel.fast.meanwhile import Meanwhile
 from tidegauge.spec.kernel.fast.search import FastSearch
 from tidegauge.spec.kernel.fast.threads import Threads
 from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine
@@ -37,6 +40,7 @@ class Told:
 
     def __init__(self) -> None:
         self.together = self.left = self.orbits = self.limited = self.begun_again = self.asked = self.rest = 0
+        self.meanwhile = self.held = 0
         self.searches: list[Any] = []
 
 
@@ -44,7 +48,7 @@ class Told:
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     """A single state for each thread is enough, and there is room for a few steps."""
     found = Told()
-    expand, tried, ask, find = InPhases.expand, InPhases._tried, InPhases._ask, InPhases._find_doubles
+    expand, tried, ask, find = InPhases.expand, InPhases._tried, InPhases._ask_rest, InPhases._find_doubles
     rest, run = phases.doubled_rest, FastSearch.run
 
     def counted(self: InPhases, start: int, end: int) -> bool:
@@ -63,9 +67,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
         found.begun_again += how in (kernel.MISSES, kernel.ROOM)
         return how
 
-    def counted_asks(self: InPhases, states: Any) -> None:
+    def counted_asks(self: InPhases, asking: Meanwhile) -> None:
         found.asked += 1
-        ask(self, states)
+        ask(self, asking)
 
     def counted_rest(candidate: int, *given: Any) -> int:
         found.rest += candidate != phases.NOBODY
@@ -79,7 +83,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(InPhases, "expand", counted)
     monkeypatch.setattr(InPhases, "_find_doubles", counted_finds)
     monkeypatch.setattr(InPhases, "_tried", counted_tries)
-    monkeypatch.setattr(InPhases, "_ask", counted_asks)
+    monkeypatch.setattr(InPhases, "_ask_rest", counted_asks)
+    watch_what_threads_read(monkeypatch, found)
     monkeypatch.setattr(phases, "doubled_rest", counted_rest)
     monkeypatch.setattr(FastSearch, "run", kept)
     monkeypatch.setattr(search, "INTERVAL", 64)
@@ -88,6 +93,44 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(in_phases, "_MANY_ASKED", 0)
     monkeypatch.setattr(in_phases, "_ROOM", 4)
     return found
+
+
+def watch_what_threads_read(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    """Hold each array that threads read while the machine is asked against what it was when they began."""
+    begin, learn, ask = Meanwhile.__init__, Meanwhile.learn, FastSearch.ask
+    before: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
+    is_meanwhile = [False]
+
+    def begun(self: Meanwhile, search: Any, misses: Any) -> None:
+        begin(self, search, misses)
+        before[:] = [(part, part.copy()) for part in parts_that_threads_read(search)]
+        is_meanwhile[0] = True
+
+    def learned(self: Meanwhile) -> None:
+        is_meanwhile[0] = False
+        assert all(np.array_equal(part, copy) for part, copy in before)
+        told.held += len(self._search.tries._held or ()) + len(self._search.layout.questions._held)
+        learn(self)
+
+    def counted(self: FastSearch[Any], program: int, *given: Any) -> None:
+        told.meanwhile += is_meanwhile[0]
+        ask(self, program, *given)
+
+    monkeypatch.setattr(Meanwhile, "__init__", begun)
+    monkeypatch.setattr(Meanwhile, "learn", learned)
+    monkeypatch.setattr(FastSearch, "ask", counted)
+
+
+def parts_that_threads_read(search: FastSearch[Any]) -> list[npt.NDArray[Any]]:
+    tries, questions, values = search.tries, search.layout.questions, search.layout.values
+    asked = questions.words[: len(questions._asked)]
+    return [
+        tries.keys, tries.codes, tries.nodes[: tries.filled], tries.roots[: tries.programs],
+        tries.kinds[: tries.programs], tries.leaf_start[: tries.leaves + 1], tries.leaf_flags[: tries.leaves],
+        tries.leaf_items[: tries.items], asked, search.packing.places, search.table.slots, search.rows[: search.count],
+        *(questions.table[number, : len(values[word])] for number, word in enumerate(asked.tolist())),
+        *search.renamed_words(),
+    ]  # fmt: skip
 
 
 def held(told: Told, machine: Machine[Any], workers: int, **how: Any) -> Exploration[Any]:
@@ -118,6 +161,8 @@ def test_random_machines_are_explored_alike(told: Told) -> None:
     assert told.left > 30
     assert told.asked > 300
     assert told.begun_again > 60
+    assert told.meanwhile > 1000
+    assert told.held > 100
 
 
 def test_random_machines_of_states_in_parts_are_explored_alike(told: Told) -> None:
@@ -296,6 +341,56 @@ def test_each_item_is_done_once_by_threads_and_not_by_who_waits() -> None:
     assert [item for _, item, _ in found] == [*range(50)]
     assert all(is_another for _, _, is_another in found)
     assert {worker for worker, _, _ in found} <= {0, 1, 2}
+
+
+def test_what_is_wanted_is_done_while_threads_go_on_and_in_the_order_of_items() -> None:
+    crew, me, is_told = Threads(2), threading.get_ident(), threading.Event()
+    told: list[tuple[int, int]] = []
+
+    def work(worker: int, item: int) -> int:
+        if item == 5:
+            assert is_told.wait(30)
+        return item % 2
+
+    def meanwhile(item: int, given: int) -> None:
+        assert threading.get_ident() == me
+        told.append((item, given))
+        if item == 3:
+            is_told.set()
+
+    with crew.working():
+        assert crew.each(20, work, meanwhile) == [0, 1] * 10
+    assert told == [(item, item % 2) for item in range(20)]
+
+
+def test_what_is_raised_meanwhile_comes_once_all_threads_are_at_rest() -> None:
+    crew, is_raised, done = Threads(3), threading.Event(), list[int]()
+
+    def work(worker: int, item: int) -> int:
+        if item:
+            assert is_raised.wait(30)
+        done.append(item)
+        return 1
+
+    def meanwhile(item: int, given: int) -> None:
+        is_raised.set()
+        raise ValueError(f"item {item}")
+
+    def begin() -> None:
+        try:
+            crew.each(9, work, meanwhile)
+        finally:
+            assert sorted(done) == [*range(9)]
+
+    with crew.working(), pytest.raises(ValueError, match="item 0"):
+        begin()
+
+
+def test_python_is_as_it_was_after_a_search_with_threads() -> None:
+    before = sys.getswitchinterval()
+    with Threads(2).working():
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
 
 
 def test_what_a_thread_raises_ends_the_search(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.recents import Recents
-from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, MOST_BELOW, NOWHERE, walked
+from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, MOST_BELOW, NOWHERE, in_table, walked
 from tidegauge.spec.kernel.fast.tries import Paths, Tries, UnsteadyError
 
 WORDS, QUESTIONS, PROGRAMS = 12, 4, 3
@@ -114,3 +114,23 @@ def test_a_program_that_reads_another_word_in_the_same_state_is_refused() -> Non
                 known.tries.learn(paths, WORDS)
         else:
             known.tries.learn(paths, WORDS)
+
+
+def test_nothing_is_put_while_threads_walk() -> None:
+    tries = Tries()
+    node = tries.node(word=0)
+    tries.put(node, 1, 10)
+
+    def known(value: int) -> int:
+        return int(in_table(node, value, tries.keys, tries.codes, np.zeros(3, np.int64)))
+
+    tries.hold()
+    before = tries.keys.copy(), tries.codes.copy()
+    for value in range(2, 1_000):
+        tries.put(node, value, 10 * value)
+    assert all((now == then).all() for now, then in zip((tries.keys, tries.codes), before, strict=True))
+    assert (known(1), known(2)) == (10, NOWHERE)
+    tries.release()
+    assert [known(value) for value in range(1, 1_000)] == [10 * value for value in range(1, 1_000)]
+    tries.put(node, 1_000, 7)
+    assert known(1_000) == 7
