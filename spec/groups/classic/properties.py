@@ -207,11 +207,11 @@ def generations_rise(before: State, action: Action, after: State) -> bool:
 
     A generation that nobody has an assignment of may come again after it.
     """
-    if before.log != after.log:
+    if before.log is not after.log:
         old, new = before.log.groups[-1:], after.log.groups[-1:]
         if old and new[0].generation < old[0].generation:
             return False
-    if before.group == after.group:
+    if before.group is after.group:
         return True
     if before.group is None and after.group is not None:
         return not after.log.groups or after.group.generation >= after.log.groups[-1].generation
@@ -237,13 +237,13 @@ def only_the_stale_are_reset(machine: GroupRules) -> StepInvariant[State]:
     def holds(before: State, action: Action, after: State) -> bool:
         group = before.group
         for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True)):
-            if old == new or group is None or old.member_id == NONE or new.phase in ENDED:
+            if old is new or group is None or old.member_id == NONE or new.phase in ENDED:
+                continue
+            gives_up = new.generation == NONE and old.phase in (Phase.JOINED, Phase.SYNCING, Phase.STABLE)
+            if (new.member_id != NONE and not gives_up) or old == new:
                 continue
             is_known = machine.member_error(group, machine.instance_of(number), old.member_id) is Error.NONE
-            is_current = is_known and group.generation == old.generation
-            if is_known and new.member_id == NONE:
-                return False
-            if is_current and new.generation == NONE and old.phase in (Phase.JOINED, Phase.SYNCING, Phase.STABLE):
+            if is_known and (new.member_id == NONE or group.generation == old.generation):
                 return False
         return True
 
@@ -252,7 +252,7 @@ def only_the_stale_are_reset(machine: GroupRules) -> StepInvariant[State]:
 
 def only_the_late_are_removed(before: State, action: Action, after: State) -> bool:
     """A process that goes on is a member until it leaves, is too late for something, or is replaced."""
-    if before.group == after.group or isinstance(action, REMOVING):
+    if before.group is after.group or isinstance(action, REMOVING):
         return True
     if before.group is None or after.group is None:
         return True
