@@ -89,6 +89,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "guard `if not registration.is_reassigned` -> nothing": (
         "the target of a partition that is not reassigned is its replica list: to be only on that changes nothing"
     ),
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.session_timed_out: "
+    "`group.state is ClassicState.PREPARING_REBALANCE and group.has_all_joined` -> `group.has_all_joined` (2)": (
+        "a group with members that is in no generation prepares one"
+    ),
     "impl/coordinators/groups/offsets.py GroupOffsets._end_transaction: "
     "`known.log_offset < offset.log_offset` -> `known.log_offset <= offset.log_offset`": (
         "no two commits that are in a log have the same offset in it"

@@ -19,7 +19,7 @@ from tidegauge.impl.coordinators.groups.classic.messages import (
     Noted,
     SyncGroup,
 )
-from tidegauge.impl.coordinators.groups.classic.state import ClassicState, Protocol
+from tidegauge.impl.coordinators.groups.classic.state import ClassicGroup, ClassicState, Protocol, from_log
 from tidegauge.impl.coordinators.groups.requests import Commit
 from tidegauge.model_tests.coordinators.groups.members import DELAY_MS, RANGE, REBALANCE_MS, SESSION_MS, Members
 from tidegauge.model_tests.harness.cores.migration_abstraction import subscription
@@ -124,6 +124,12 @@ def test_operators_are_told_why_a_member_joins_if_it_says_so() -> None:
         whys += [note.why for note in outcome.notes if note.what is Noted.REBALANCE]
     assert ["; it says: " in why for why in whys] == [False, True]
     assert whys[1].endswith("; it says: it has new topics")
+
+
+def test_a_group_without_a_protocol_type_has_an_empty_one_in_the_log() -> None:
+    written = ClassicGroup("g").written({})
+    assert written.protocol_type == ""
+    assert from_log("g", written).protocol_type is None
 
 
 def test_so_many_topics_of_all_members_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

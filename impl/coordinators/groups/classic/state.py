@@ -133,7 +133,7 @@ class ClassicGroup:
     def is_blank(self) -> bool:
         """Whether there is nothing to know of it: its first members have gone before they were a generation."""
         is_unused = self.state is ClassicState.EMPTY and self.generation == NO_GENERATION
-        return is_unused and not (self.members or self.pending or self.protocol_type)
+        return is_unused and not (self.pending or self.protocol_type)
 
     @property
     def has_all_joined(self) -> bool:
