@@ -27,6 +27,16 @@ def test_it_says_what_its_rule_says_and_of_which_number_it_is_false() -> None:
     assert reason.values["number"] == 1
 
 
+def test_a_property_of_steps_is_asked_of_each_number_as_well() -> None:
+    def grows(number: int, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+        return before[number] <= after[number]
+
+    holds = holds_of_each(range(2), grows)
+    assert holds((1, 2), (1, 3))
+    assert not holds((1, 2), (2, 1))
+    assert [part((1, 2), (2, 1)) for part in parts_of(holds)] == [True, False]
+
+
 def test_any_other_invariant_is_its_only_part() -> None:
     def holds(sizes: tuple[int, ...]) -> bool:
         return bool(sizes)
