@@ -144,7 +144,7 @@ def test_a_search_goes_on_with_another_limit_of_memory_or_none(tmp_path: Path, w
         assert found == (whole if depth == 11 else explored(None, limits=Limits(depth=depth)))
 
 
-@pytest.mark.parametrize("name", ["kip320", "elections"])
+@pytest.mark.parametrize("name", ["kip320", "elections", "pull-raft"])
 def test_a_search_may_be_killed_again_and_again(name: str, tmp_path: Path) -> None:
     machine, saved = REGISTRY.machine(name), 0
     limits = Limits(depth=9)

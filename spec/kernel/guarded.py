@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import attrs
@@ -168,6 +168,23 @@ class GuardedMachine(Machine[S]):
             after = action.tried(self, state)
             if after is not None:
                 yield action, after
+
+
+class RuledMachine(GuardedMachine[S]):
+    """A machine whose candidates are given by rules, one behind the other, each of which looks at less than all."""
+
+    @abstractmethod
+    def candidate_rules(self) -> Sequence[Callable[[S], Iterable[GuardedAction[Any, S]]]]:
+        """The rules, which depend on the machine's constants alone."""
+
+    def candidates(self, state: S) -> Iterable[GuardedAction[Self, S]]:
+        return [action for rule in _rules_of(self) for action in rule(state)]
+
+
+@lru_cache(1 << 10)
+def _rules_of(machine: RuledMachine[S]) -> Sequence[Callable[[S], Iterable[GuardedAction[Any, S]]]]:
+    """The rules of a machine, made once: a class with slots and more than one base has no room for them."""
+    return machine.candidate_rules()
 
 
 class EnumeratingMachine(GuardedMachine[C]):

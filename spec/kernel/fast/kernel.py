@@ -33,6 +33,7 @@ from tidegauge.spec.kernel.fast.trie_tables import (
     NOWHERE,
     UNCOUNTED,
     came_to,
+    looked_at,
     noted,
     recent,
     walked,
@@ -136,9 +137,13 @@ def _gathered(
     steps = 0
     complete = True
     for base in bases:
+        is_of_key = base < 0
+        base = -1 - base if is_of_key else base
         code = roots[base]
         is_root = code < 0
-        if code >= 0:
+        if code >= 0 and is_of_key:
+            code = looked_at(code, kept, places, nodes, keys, codes, missed)
+        elif code >= 0:
             leaf = recent(base, kept, bits, leaves)
             code = FIRST_LEAF - leaf
             if leaf < 0:

@@ -12,6 +12,9 @@ Where a field is marked with IN_PARTS (`tidegauge.spec.kernel.piecemeal`) tuples
 instances of several classes: a word says how long the tuple is, or which class it is, and what is not there has words
 that are ABSENT. A longer tuple has more words from then on, behind all others (`Layout.extended`), so that what is
 known of rows and programs stays true; another class has the search begin again.
+
+Where a field is marked with KEYED (`tidegauge.spec.kernel.keyed`) each key has a word, which is ABSENT where the key is
+not there. Who meets a new key adds a word behind all others (`Layout.word_of`): in all rows so far it is not there.
 """
 
 from __future__ import annotations
@@ -24,12 +27,13 @@ from typing import Any, Final, TypeGuard
 import attrs
 
 from tidegauge.spec.kernel.fast.moving import Copies
-from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Leaf, Listing, Node, Row
+from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Keyed, Leaf, Listing, Node, Row
 from tidegauge.spec.kernel.fast.questions import Questions
+from tidegauge.spec.kernel.keyed import in_order
 from tidegauge.spec.kernel.parts import Part
 from tidegauge.spec.kernel.storage import CheckpointError
 
-__all__ = ["ABSENT", "Absent", "Layout", "ShapeError", "chosen", "is_class_of"]
+__all__ = ["ABSENT", "ABSENT_NUMBER", "Absent", "Layout", "ShapeError", "chosen", "is_class_of"]
 
 
 class ShapeError(Exception):
@@ -48,13 +52,16 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
+ABSENT_NUMBER: Final = 0
+"""What it is numbered with in a word that is added behind others."""
 
 
 class Layout:
     """The words of a machine's states, and the values that each has had.
 
     `samples` are states of the machine; the places in `whole` are each one word, whatever is there. `more` has values
-    of fields in parts beside those of the samples. Without `in_parts` no field's mark counts.
+    of fields in parts beside those of the samples. Without `in_parts` no such field's mark counts. `keys` are known by
+    the places of tuples of pairs, in the order of their words.
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class Layout:
         more: Iterable[tuple[str, object]] = (),
         *,
         in_parts: bool = True,
+        keys: Iterable[tuple[str, object]] = (),
     ) -> None:
         self.whole, self.more, self._in_parts, self._samples = frozenset(whole), tuple(more), in_parts, samples
         self.places: list[str] = []
@@ -82,13 +90,24 @@ class Layout:
         """Each with the lists of words that have its own among them."""
         self._within: tuple[list[int], ...] = ()
         """The lists to which the next word belongs."""
+        self._keyed: dict[str, Keyed] = {}
+        """By place."""
         self.root = self._node("", samples)
         self.words = len(self.places)
         self.numbers: list[dict[object, int]] = [{} for _ in self.places]
         self.values: list[list[object]] = [[] for _ in self.places]
         """By word and number."""
-        self.questions = Questions(self.words)
+        self.questions = Questions()
         self.copies = Copies()
+        self.keys: list[tuple[str, object]] = []
+        """Those of all tuples of pairs, each with its place, in the order of their words."""
+        self.growing: list[Callable[[], None]] = []
+        """What is called when there is another word behind the others."""
+        for place, key in keys:
+            if place in self._keyed:
+                self.word_of(self._keyed[place], key)
+        for sample in samples if self._keyed else ():
+            self.encoded(sample)
 
     @property
     def has_parts(self) -> bool:
@@ -124,7 +143,12 @@ class Layout:
                 )
             else:
                 is_always_there = not any(inner.startswith(apart) for apart in self._apart)
-                children.append(self._node(inner, values, is_always_there and bool(field.metadata.get("piecemeal"))))
+                is_keyed = is_always_there and bool(field.metadata.get("keyed"))
+                if is_keyed and inner not in self.whole:
+                    children.append(self._keyed.setdefault(inner, Keyed(inner, {})))
+                    continue
+                is_piecemeal = is_always_there and bool(field.metadata.get("piecemeal"))
+                children.append(self._node(inner, values, is_keyed or is_piecemeal))
         names, aliases = zip(*((field.name, field.alias) for field in fields), strict=True)
         return Branch(place, kind, names, aliases, tuple(children))
 
@@ -195,9 +219,27 @@ class Layout:
         self.values += [[] for _ in more]
         for word in more:
             self.number(word, ABSENT)
-        self.questions.move(len(more))
         self.copies.forget()
         return found
+
+    def word_of(self, node: Keyed, key: object) -> int:
+        """The word of a key: one behind all others, ABSENT in all rows so far, if it is met for the first time."""
+        found = node.words.get(key)
+        if found is None:
+            found = node.words[key] = len(self.places)
+            self.places.append(f"{node.place}[{len(node.words)}]")
+            self.keys.append((node.place, key))
+            self.numbers.append({})
+            self.values.append([])
+            self.words += 1
+            self.number(found, ABSENT)
+            for grown in self.growing:
+                grown()
+        return found
+
+    def completed(self, row: Sequence[int]) -> list[int]:
+        """A row of the time when there were fewer words."""
+        return [*row, *[0] * (self.words - len(row))]
 
     def reshaped(self, error: ShapeError) -> Layout:
         """A layout that has room for what was met at a place of parts; of any other place it makes one word."""
@@ -208,7 +250,7 @@ class Layout:
             raise AssertionError(f"{error.place or 'the state'} is one word already")
         else:
             whole = whole | {error.place}
-        return Layout(self._samples, whole, more, in_parts=self._in_parts)
+        return Layout(self._samples, whole, more, in_parts=self._in_parts, keys=self.keys)
 
     def number(self, word: int, value: object) -> int:
         """The number of a word's value: the next one if it is met for the first time."""
@@ -223,11 +265,13 @@ class Layout:
 
     def saved(self) -> dict[str, Any]:
         """What `resumed` takes."""
-        return {"whole": self.whole, "more": self.more, "places": self.places, "values": self.values}
+        return {
+            "whole": self.whole, "more": self.more, "keys": self.keys, "places": self.places, "values": self.values,
+        }  # fmt: skip
 
     def resumed(self, saved: Mapping[str, Any]) -> Layout:
         """The layout of a checkpoint, of a search with the same samples. Raises CheckpointError if it has others."""
-        layout = Layout(self._samples, saved["whole"], saved["more"], in_parts=self._in_parts)
+        layout = Layout(self._samples, saved["whole"], saved["more"], in_parts=self._in_parts, keys=saved["keys"])
         for word, values in enumerate(saved["values"] if layout.places == saved["places"] else ()):
             for value in values:
                 layout.number(word, value)
@@ -239,7 +283,7 @@ class Layout:
         """The numbers of a state's words. Raises ShapeError."""
         row = [0] * self.words
         self._encode(self.root, state, row)
-        return row
+        return self.completed(row)
 
     def _encode(self, node: Node, value: Any, row: list[int]) -> None:
         if isinstance(node, Leaf):
@@ -260,10 +304,19 @@ class Layout:
             row[node.length] = self.number(node.length, len(value))
             for slot, (child, words) in enumerate(zip(node.children, node.words, strict=True)):
                 self._encode_part(child, words, slot < len(value), value[slot] if slot < len(value) else None, row)
+        elif isinstance(node, Keyed):
+            self._encode_pairs(node, value, row)
         else:
             row[node.choice] = self.number(node.choice, chosen(node, value))
             for kind, child in node.children.items():
                 self._encode_part(child, node.words[kind], type(value) is kind, value, row)
+
+    def _encode_pairs(self, node: Keyed, pairs: Any, row: list[int]) -> None:
+        """Words of keys that are not there have number 0 in a row: they are ABSENT."""
+        for key, value in pairs:
+            word = self.word_of(node, key)
+            row += [0] * (word + 1 - len(row))
+            row[word] = self.number(word, value)
 
     def _encode_part(self, node: Node, words: Sequence[int], is_there: bool, value: Any, row: list[int]) -> None:
         if is_there:
@@ -282,6 +335,8 @@ class Layout:
         if isinstance(node, Choice):
             value = self.values[node.choice][row[node.choice]]
             return self._decode(node.children[value], row) if is_class_of(value, node) else value
+        if isinstance(node, Keyed):
+            return self._decode_pairs(node, row)
         present: Sequence[Node] = node.children
         if isinstance(node, Listing):
             length: Any = self.values[node.length][row[node.length]]
@@ -290,6 +345,10 @@ class Layout:
         if not isinstance(node, Branch):
             return tuple(children)
         return node.kind(**dict(zip(node.aliases, children, strict=True)))
+
+    def _decode_pairs(self, node: Keyed, row: Sequence[int]) -> tuple[object, ...]:
+        known = [(key, word) for key, word in node.words.items() if word < len(row) and row[word] != ABSENT_NUMBER]
+        return tuple(sorted([(key, self.values[word][row[word]]) for key, word in known], key=in_order))
 
 
 def _field_name(kind: type[Any], name: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Leaf, Listing, Node, Row
+from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Keyed, Leaf, Listing, Node, Row
 
 __all__ = ["Copied", "Copies", "Gone", "Moved", "is_unread"]
 
@@ -100,7 +100,7 @@ class Copies:
 
 
 def _paired(node: Node, source: Node) -> Moved | None:
-    if type(node) is not type(source) or node.piecemeal or source.piecemeal:
+    if type(node) is not type(source) or node.piecemeal or source.piecemeal or isinstance(node, Keyed):
         return None
     found = Moved()
     if isinstance(node, Leaf) and isinstance(source, Leaf):

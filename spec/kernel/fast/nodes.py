@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
-__all__ = ["NO_WORD", "Branch", "Choice", "Leaf", "Listing", "Node", "Row"]
+__all__ = ["NO_WORD", "Branch", "Choice", "Keyed", "Leaf", "Listing", "Node", "Row"]
 
 NO_WORD: Final = -1
 
@@ -85,4 +85,16 @@ class Choice:
     words: Mapping[type, list[int]]
 
 
-Node: TypeAlias = Leaf | Branch | Row | Listing | Choice
+@attrs.frozen(eq=False)
+class Keyed:
+    """Values by their keys (`tidegauge.spec.kernel.keyed`): each key that was ever met has a word."""
+
+    word: ClassVar[int] = NO_WORD
+    piecemeal: ClassVar[bool] = False
+
+    place: str
+    words: dict[object, int]
+    """By key."""
+
+
+Node: TypeAlias = Leaf | Branch | Row | Listing | Choice | Keyed

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
+from tidegauge.spec.kernel.fast.layout import ABSENT, ABSENT_NUMBER, Layout, ShapeError
 from tidegauge.spec.kernel.fast.moving import Copied, Gone, Moved
 from tidegauge.spec.kernel.fast.nodes import NO_WORD
 from tidegauge.spec.kernel.fast.questions import Changes, Itself
@@ -22,7 +22,6 @@ from tidegauge.spec.kernel.fast.views import Piecemeal, Run, plain
 __all__ = ["Origins", "in_order", "lengthened"]
 
 _NODE_BITS: Final = 32
-_ABSENT_NUMBER: Final = 0
 _WITHOUT_VALUES: Final = frozenset((Copied, Moved, Gone))
 
 
@@ -176,7 +175,7 @@ def lengthened(search: Any, error: ShapeError) -> bool:
                 continue
             source = (-1 - value) >> _NODE_BITS
             if value >= 0 or source == word:
-                found += [each for new in more[word] for each in (new, _ABSENT_NUMBER)]
+                found += [each for new in more[word] for each in (new, ABSENT_NUMBER)]
             else:
                 pairs = zip(more[word], more[source], strict=True)
                 found += [each for new, its in pairs for each in (new, item(new, its))]
@@ -184,5 +183,6 @@ def lengthened(search: Any, error: ShapeError) -> bool:
 
     search.tries.mend(mended)
     search.origins.forget()
-    search.has_more_words()
+    search.tails.forget()
+    search.have_more_words()
     return True

@@ -84,7 +84,9 @@ def hashed(kept):
 
 @compiled_and_kept(**UNCOUNTED)
 def _part(word, value):
-    """What a word adds to the hash of a row."""
+    """What a word adds to the hash of a row: nothing with number 0, so that it has the same hash with more words."""
+    if value == 0:
+        return np.uint64(0)
     return mixed((np.uint64(word + 1) << np.uint64(40)) ^ np.uint64(value))
 
 

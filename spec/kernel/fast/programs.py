@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from tidegauge.spec.kernel.guarded import EnumeratingMachine, GuardedMachine
+from tidegauge.spec.kernel.guarded import EnumeratingMachine, GuardedMachine, RuledMachine
 from tidegauge.spec.kernel.machine import Action, Machine
 
 S = TypeVar("S")
@@ -49,6 +49,8 @@ def asking(machine: Machine[S]) -> Asking[S] | None:
         if isinstance(machine, EnumeratingMachine) and type(machine).candidates is EnumeratingMachine.candidates:
             rules = [rule for kind in machine.possible_types for rule in kind.candidate_rules(machine)]
             return Asking(rules, guarded)
+        if isinstance(machine, RuledMachine) and type(machine).candidates is RuledMachine.candidates:
+            return Asking(machine.candidate_rules(), guarded)
         return Asking([machine.candidates], guarded)
     if kind.successors is Machine.successors:
         return Asking([machine.actions], machine.step)

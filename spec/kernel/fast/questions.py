@@ -1,9 +1,9 @@
 """Questions as words of their own: what a rule asks of a word that it does not read.
 
 What it finds is a word that no row has, since it follows from one that rows have: whether a message is on its way,
-whether a perturbation may happen once more. Questions are numbered behind the words of rows. Each is asked of a value
-of its word once, when somebody wants to know, and compiled code has the finding by the value's number from then on.
-Only whether something is in a value is asked as soon as there is one: all such questions are asked at once.
+whether a perturbation may happen once more. Questions are numbered far behind the words of rows. Each is asked of a
+value of its word once, when somebody wants to know, and compiled code has the finding by the value's number from then
+on. Only whether something is in a value is asked as soon as there is one: all such questions are asked at once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import numpy.typing as npt
 from tidegauge.spec.kernel.fast.programs import FollowError
 from tidegauge.spec.kernel.fast.trie_tables import BEING_ASKED, NOT_ASKED
 
-__all__ = ["RAISES", "WHOLE", "Itself", "Questions", "contains", "sliced"]
+__all__ = ["FIRST_QUESTION", "RAISES", "WHOLE", "Itself", "Questions", "contains", "sliced"]
 
 RAISES: Final = object()
 """The finding where the question raises an error."""
+FIRST_QUESTION: Final = 1 << 24
+"""The word of the first question; no row has as many."""
 _MOST: Final = BEING_ASKED - 1
 """Findings of a question, at most."""
 
@@ -49,8 +51,7 @@ _IS_IN: Final = 1
 class Questions:
     """Questions by number, in arrays that the kernel looks at."""
 
-    def __init__(self, words: int) -> None:
-        self._words = words
+    def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
         """By word, function and arguments."""
         self._asked: list[tuple[Callable[..., Any], tuple[object, ...]]] = []
@@ -68,10 +69,6 @@ class Questions:
         self._is_held = False
         self._held: dict[tuple[int, int], int] = {}
         """Findings that the table has yet to have, by question and the number of the value."""
-
-    def move(self, more: int) -> None:
-        """Rows have so many more words: questions are numbered behind these."""
-        self._words += more
 
     def met(self, word: int, number: int, value: Any) -> None:
         """A word has a new value."""
@@ -106,7 +103,7 @@ class Questions:
                 self.table[found, : len(among)] = among
             else:
                 self.table[found] = NOT_ASKED
-        return self._words + found
+        return FIRST_QUESTION + found
 
     def find(self, question: int, row: Sequence[int], values: Sequence[Sequence[object]]) -> int:
         """The number of what a question, counted from 0, finds in a row; `values` has those of each word."""
@@ -153,14 +150,14 @@ class Questions:
 
     def finding(self, row: Sequence[int], word: int, values: Sequence[Sequence[object]]) -> Any:
         """What a question, by its word, finds in a row; RAISES where it raises an error."""
-        question = word - self._words
+        question = word - FIRST_QUESTION
         return self._findings[question][self.find(question, row, values)]
 
     def value(self, row: Sequence[int], word: int) -> int:
         """What a word is in a row, be it one of the row's or what has been found, by its number."""
-        if word < self._words:
+        if word < FIRST_QUESTION:
             return int(row[word])
-        question = word - self._words
+        question = word - FIRST_QUESTION
         return self._kept(question, row[self.words.item(question)])
 
 

@@ -61,10 +61,11 @@ class Renaming(Generic[S]):
         self._known = [bytearray() for _ in range(words)]
         """By word and number: whether it is known what becomes of that value."""
         self._turns = cycle(range(count))
+        layout.growing.append(self._have_more_words)
         if renamings:
             initial = self._decoded(self._base)
-            for place in range(count):
-                self.initials[place] = self._renamed(initial, place)
+            images = [self._renamed(initial, place) for place in range(count)]
+            self.initials[:] = [layout.completed(image) for image in images]
             for word, number in enumerate(self._base):
                 self.learn(word, number)
 
@@ -78,7 +79,7 @@ class Renaming(Generic[S]):
         known.extend(bytes(max(0, number + 1 - len(known))))
         known[number] = 1
         self._make_room(word, number + 1)
-        row = [*self._base]
+        row = self._layout.completed(self._base)
         row[word] = number
         state = self._decoded(row)
         for place in range(len(self._renamings)):
@@ -122,12 +123,13 @@ class Renaming(Generic[S]):
             self.met(row, ())
 
     def _compare(self, row: Sequence[int], state: S, place: int) -> None:
+        renamed = self._renamed(state, place)
         image = self.initials[place].tolist()
         for word, number in enumerate(row):
             target = self.targets[place, word]
             if target != NO_TARGET:
                 image[target] = int(self.images[place, self.starts[word] + number])
-        if image != self._renamed(state, place):
+        if image != renamed:
             raise FollowError("what its renamings make of a word depends on other words")
 
     def _decoded(self, row: Sequence[int]) -> S:
@@ -140,6 +142,15 @@ class Renaming(Generic[S]):
         except Exception as error:
             raise FollowError(f"permute: {type(error).__name__}: {error}") from error
         return self._layout.encoded(renamed)
+
+    def _have_more_words(self) -> None:
+        """The layout has: nothing is in them, in any state so far, and nothing is known of what may be."""
+        count, more = len(self._renamings), self._layout.words - len(self._room)
+        self.initials = np.concatenate([self.initials, np.zeros((count, more), np.uint32)], axis=1)
+        self.targets = np.concatenate([self.targets, np.full((count, more), NO_TARGET, np.int64)], axis=1)
+        self.starts = np.concatenate([self.starts, np.full(more, sum(self._room), np.int64)])
+        self._room += [0] * more
+        self._known += [bytearray() for _ in range(more)]
 
     def _make_room(self, word: int, count: int) -> None:
         """Have room for so many values of a word."""

@@ -22,8 +22,10 @@ import numpy.typing as npt
 from tidegauge.spec.kernel.convergence import Convergence, converged, convergence
 from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.exploration import Engine, Exploration
-from tidegauge.spec.kernel.fast import kernel, packed
+from tidegauge.spec.kernel.fast import checkpoints, kernel, packed
 from tidegauge.spec.kernel.fast.ahead import Ahead
+from tidegauge.spec.kernel.fast.bases import Bases
+from tidegauge.spec.kernel.fast.checkpoints import PARENTS, ROWS
 from tidegauge.spec.kernel.fast.components import FairSteps
 from tidegauge.spec.kernel.fast.fetching import fetched
 from tidegauge.spec.kernel.fast.in_memory import InMemory
@@ -33,6 +35,7 @@ from tidegauge.spec.kernel.fast.origins import Origins, lengthened
 from tidegauge.spec.kernel.fast.owing import first_failures, owed_for_ever, starts_for_ever
 from tidegauge.spec.kernel.fast.packing import Packing
 from tidegauge.spec.kernel.fast.programs import FollowError, asking, behind_each
+from tidegauge.spec.kernel.fast.questions import FIRST_QUESTION
 from tidegauge.spec.kernel.fast.recents import RecentPaths, Recents
 from tidegauge.spec.kernel.fast.renaming import Renaming
 from tidegauge.spec.kernel.fast.table import Table
@@ -47,7 +50,7 @@ from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import INTERVAL, NO_PARENT, Finished, Search
 from tidegauge.spec.kernel.state_sequence import StateSequence
-from tidegauge.spec.kernel.storage import CheckpointError, Storage
+from tidegauge.spec.kernel.storage import Storage
 from tidegauge.spec.kernel.symmetry import Orbits
 from tidegauge.spec.kernel.traces import Step
 
@@ -56,10 +59,11 @@ __all__ = ["FastSearch"]
 S = TypeVar("S")
 Numbers = npt.NDArray[np.int64]
 
-ROWS, PARENTS = "rows", "parents"
 _MOST_ASKED = 512
 """Programs that are asked for at once."""
 _NO_LIMIT = 2**62
+_KEY_BITS = 2
+"""Bits of the word of a new key: mostly it is not there, or has one of three values."""
 
 
 class FastSearch(Search[S]):
@@ -92,7 +96,7 @@ class FastSearch(Search[S]):
         self.capacity = limits.states or sys.maxsize
         self.resumed = self.storage.saved()
         """The checkpoint to go on from, if there is one."""
-        self.packing = Packing(self.resumed["widths"] if self.resumed else [0] * layout.words)
+        self.packing = Packing(*self.resumed["packing"]) if self.resumed else Packing([0] * layout.words)
         self.rows: npt.NDArray[np.uint64] = self._array(ROWS, np.uint64, self.packing.lanes)
         self.parents: npt.NDArray[np.uint32] = self._array(PARENTS, np.uint32)
         self.table = Table(self.storage, lambda: (self.rows, self.packing.places, *self.renamed_words()), self.threads)
@@ -115,7 +119,8 @@ class FastSearch(Search[S]):
         self.tails = Tails(layout, self.tries, self.origins, [holds for _, holds in self.step_invariants])
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
         self.enabled, self.new = self.taken.copy(), self.taken.copy()
-        self.bases = np.array(self._bases(), np.int64)
+        self._candidates = self._begun()
+        self.bases: Numbers = np.zeros(0, np.int64)
         self.fair = FairSteps(self._array, self.storage) if converges and machine.converges else None
         self.judges: list[tuple[str, int, bool]] = [
             *[(name, self.predicate(part), True) for name, holds in self.invariants for part in parts_of(holds)],
@@ -129,6 +134,8 @@ class FastSearch(Search[S]):
         self.misses: Numbers = np.zeros((_MOST_ASKED, 2), np.int64)
         self.judge_misses = self.misses.copy()
         self.asked: int = 0
+        layout.growing.append(lambda: self.have_more_words(_KEY_BITS))
+        self.have_more_words(_KEY_BITS)
         self._states = StateSequence[S](lambda: self.count, lambda numbers: [*map(self.state, numbers)])
 
     def _array(self, name: str, kind: type[np.generic], lanes: int = 0) -> npt.NDArray[Any]:
@@ -148,18 +155,22 @@ class FastSearch(Search[S]):
         self.runs.append(run)
         return self.tries.program(kind)
 
-    def _bases(self) -> list[int]:
+    def _begun(self) -> Callable[[], Sequence[int]]:
+        """What gives the programs to begin with."""
         ask = asking(self.machine)
         self.is_by_action = ask is not None
         """Whether the steps of a program are those of one action."""
         if ask is None:
-            return [self._program(self._all_successors)]
+            alone = self._program(self._all_successors)
+            return lambda: [alone]
         self._take = ask.take
 
-        def candidates(actions: Callable[[Any], Iterable[Action]]) -> Callable[[Run, Any], int]:
-            return lambda run, state: self.tries.leaf([self._action(action) for action in actions(state)])
+        def leaf(actions: Iterable[Action]) -> int:
+            return self.tries.leaf([self._action(action) for action in actions])
 
-        return [self._program(candidates(each)) for each in ask.bases]
+        return Bases(
+            ask.bases, self.layout, next(iter(self.machine.initial())), self.tries, self._program, leaf
+        ).numbers
 
     def _action(self, action: Action) -> int:
         """The program of an action, in which there may be views: these are equal to what they are views of."""
@@ -245,16 +256,17 @@ class FastSearch(Search[S]):
 
     def learn(self) -> None:
         """Keep what programs came to."""
-        self.tries.learn(self.paths, self.layout.words)
+        self.tries.learn(self.paths, FIRST_QUESTION)
         self.paths = Paths()
         self.tails.learned()
 
-    def has_more_words(self) -> None:
-        """The layout has: no state has anything in them."""
-        self.tails.forget()
-        self.packing = Packing([*self.packing.widths, *[0] * (self.layout.words - len(self.packing.widths))])
-        if self.renamings:
-            self.table.hash_again(self.count)
+    def have_more_words(self, width: int = 0) -> None:
+        """The layout has: no state has anything in them, and so no state has another hash. They are this wide."""
+        more = self.layout.words - len(self.packing.widths)
+        if more:
+            self._pack(self.packing.longer(more, width))
+        self.tails.have_more_words()
+        self.bases = np.array(self._candidates(), np.int64)
 
     # --- states ------------------------------------------------------------------------------------------------------
 
@@ -286,6 +298,7 @@ class FastSearch(Search[S]):
         for state in self.machine.initial():
             numbers = self.layout.encoded(state)
             self.renaming.met(numbers, range(len(numbers)))
+            numbers = self.layout.completed(numbers)
             self.repack()
             self.make_room(1)
             number, size = kernel.added(
@@ -302,8 +315,14 @@ class FastSearch(Search[S]):
 
     def repack(self) -> None:
         """Have room for all values that are known."""
-        packing = self.packing.for_values([*map(len, self.layout.values)])
-        if packing is not self.packing:
+        self._pack(self.packing.for_values([*map(len, self.layout.values)], spare=bool(self.layout.keys)))
+
+    def _pack(self, packing: Packing) -> None:
+        """Have states packed like this."""
+        is_longer = packing.widths[: len(self.packing.widths)] == self.packing.widths
+        if is_longer and packing.lanes == self.packing.lanes:
+            self.packing = packing
+        else:
             before, places, self.packing = self.rows, self.packing.places, packing
             self.rows = self.storage.array(ROWS, np.uint64, len(before), packing.lanes)
             self.threads.spread(
@@ -356,7 +375,8 @@ class FastSearch(Search[S]):
             until = min(end, start - start % INTERVAL + INTERVAL * self.phases.intervals)
             if not self.phases.expand(start, until):
                 self.expand_some(start, until := fetched(self, start, until))
-            if not self.is_patient and is_slow(self.count, self.asked, self.layout.words):
+            words = self.layout.words - len(self.layout.keys)
+            if not self.is_patient and is_slow(self.count, self.asked, words):
                 raise FollowError(f"it is asked {self.asked:,} times in {self.count:,} states")
             start = until
             self.storage.release()
@@ -534,49 +554,11 @@ class FastSearch(Search[S]):
     def save(self, at: int) -> None:
         """Save a checkpoint between two states: the next one to be expanded is `at`."""
         self.tally()
-        counts = {ROWS: self.count, PARENTS: self.count, **self.table.runs.counts}
-        own = {
-            "layout": self.layout.saved(),
-            "widths": self.packing.widths,
-            "count": self.count,
-            "first": self.first,
-            "asked": self.asked,
-            "tallies": [each.tolist() for each in (self.taken, self.enabled, self.new)],
-            "runs": self.table.runs.saved,
-            "table from": self.table.first,
-            "fair": None,
-        }
-        if self.fair is not None:
-            counts |= self.fair.counts
-            own["fair"] = self.fair.count, self.fair.closed
-        self.storage.save(counts, {"search": self.saved(at), **own})
+        checkpoints.save(self, at)
 
     def resume(self) -> int | None:
         content, self.resumed = self.resumed, None
-        if content is None:
-            return None
-        if self.limits.states is not None and content["count"] > self.limits.states:
-            raise CheckpointError(f"it has {content['count']:,} states, more than the limit of {self.limits.states:,}")
-        for word, values in enumerate(self.layout.values):
-            for number in range(len(values)):
-                self.renaming.learn(word, number)
-        self.count = self.checked = content["count"]
-        self.first, self.asked = content["first"], content["asked"]
-        for tallies, saved in zip((self.taken, self.enabled, self.new), content["tallies"], strict=True):
-            tallies[:] = saved
-        if self.fair is not None:
-            self.fair.count, self.fair.closed = content["fair"]
-        self.table.reopen(content["runs"], content["table from"], self.count)
-        at = self.reopen(content["search"])
-        for steps, states in self.out_degrees.items():
-            while steps >= len(self.degrees):
-                self.widen()
-            self.degrees[steps] = states
-        for size, orbits in self.orbit_sizes.items():
-            self.sizes[size] = orbits
-        self.judges = [judge for judge in self.judges if judge[2] or judge[0] not in self.goals]
-        self.tally()
-        return at
+        return None if content is None else checkpoints.resume(self, content)
 
     def converged(self) -> Convergence[S] | None:
         if self.fair is None or self.found:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tidegauge.spec.kernel.each import parts_of
 from tidegauge.spec.kernel.fast import kernel, trie_tables
 from tidegauge.spec.kernel.fast.layout import Layout
-from tidegauge.spec.kernel.fast.nodes import Branch, Choice, Leaf, Listing, Node, Row
+from tidegauge.spec.kernel.fast.nodes import Choice, Keyed, Leaf, Listing, Node
 from tidegauge.spec.kernel.fast.origins import Origins
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
 from tidegauge.spec.kernel.fast.views import After, Changed, Run, changes, view
@@ -121,6 +121,10 @@ class Tails:
         for tail in self._tails:
             tail.taken.changed = None
 
+    def have_more_words(self) -> None:
+        """Rows have, and what is known of steps stays true."""
+        self._above.clear()
+
     def ask(self, paths: Paths, number: int, row: Sequence[int]) -> None:
         """Run the property of a tail in a state, and have its path in `paths`."""
         run, found = self._run(self._tails[number], row)
@@ -157,7 +161,7 @@ def stepped(search: Any, run: Run, state: Any, action: Action, after: Any) -> tu
     changes(run, search.layout.root, after, found)
     items = search.origins.outcome(run, found)
     if search.renamings:
-        row = [*run.row]
+        row = search.layout.completed(run.row)
         for word, item in zip(items[::2], items[1::2], strict=True):
             row[word] = item if item >= 0 else search.origins.come_to(item, run.row)
         search.renaming.met(row, items[::2])
@@ -188,8 +192,10 @@ def _note_above(node: Node, above: tuple[Node, ...], found: list[tuple[Node, ...
         found[node.length], children = above, node.children
     elif isinstance(node, Choice):
         found[node.choice], children = above, [*node.children.values()]
+    elif isinstance(node, Keyed):
+        for word in node.words.values():
+            found[word] = above
     else:
-        assert isinstance(node, Branch | Row)
         children = node.children
     for child in children:
         _note_above(child, above, found)

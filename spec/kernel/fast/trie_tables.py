@@ -147,6 +147,17 @@ def walked(program, kept, places, roots, nodes, keys, codes, question_words, que
     return code
 
 
+@compiled_and_kept(**INLINED)
+def looked_at(node, kept, places, nodes, keys, codes, missed):
+    """What a program comes to that reads one word of rows, from its node."""
+    word = np.int64(nodes[node])
+    value = (kept[places[0, word]] >> places[1, word]) & places[2, word]
+    code = _beside(node, np.int64(value), nodes)
+    if code == NOWHERE:
+        code = in_table(node, value, keys, codes, missed)
+    return code
+
+
 @compiled_and_kept(**UNCOUNTED)
 def came_to(change, value, keys, codes, missed):
     """The number of what a change makes of a value, or a copy of it has: NOWHERE or ASKED if that is not known."""

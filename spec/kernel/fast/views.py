@@ -17,9 +17,10 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolved_by
+from tidegauge.spec.kernel.fast.keyed_views import KeyedView
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError, chosen, is_class_of
 from tidegauge.spec.kernel.fast.moving import Gone, Moved, is_unread
-from tidegauge.spec.kernel.fast.nodes import NO_WORD, Branch, Choice, Leaf, Listing, Node, Row
+from tidegauge.spec.kernel.fast.nodes import NO_WORD, Branch, Choice, Keyed, Leaf, Listing, Node, Row
 from tidegauge.spec.kernel.fast.questions import RAISES, WHOLE, Changes, Itself, contains, sliced
 
 __all__ = ["After", "Changed", "Run", "changes", "view"]
@@ -31,16 +32,18 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("_copies", "before", "is_read", "questions", "row", "touched", "values", "views", "words")
+    __slots__ = ("_copies", "_layout", "before", "is_read", "questions", "row", "touched", "values", "views", "words")
 
     before: Run | None
     """The run over the state before the step, if it is one over the state after that."""
     touched: Container[Node]
     """In that case, the nodes that the step changes."""
 
-    def __init__(self, layout: Layout, row: Sequence[int]) -> None:
+    def __init__(self, layout: Layout, row: list[int]) -> None:
         self.before, self.touched = None, ()
+        row = row if len(row) == layout.words else layout.completed(row)
         self.values, self.row, self.questions, self._copies = layout.values, row, layout.questions, layout.copies
+        self._layout = layout
         self.is_read = bytearray(len(row))
         self.words: list[int] = []
         """Those that were read, in the order in which they were read first."""
@@ -57,6 +60,25 @@ class Run:
         """The numbers of the values of all words that were read."""
         row, value = self.row, self.questions.value
         return [row[word] if word < len(row) else value(row, word) for word in self.words]
+
+    def word_of(self, node: Keyed, key: object) -> int:
+        """The word of a key, which may be the first to be met."""
+        word = node.words.get(key)
+        if word is None:
+            word = self._layout.word_of(node, plain(key))
+        if word >= len(self.row):
+            self._have_more_words()
+        return word
+
+    def _have_more_words(self) -> None:
+        if self.before is not None:
+            self.before._have_more_words()
+        self.row += self._layout.completed(self.row)[len(self.row) :]
+        self.is_read.extend(bytes(len(self.row) - len(self.is_read)))
+
+    def value_of(self, node: Keyed, key: object) -> Any:
+        """The value of a key, ABSENT where there is none."""
+        return self.read(self.word_of(node, key))
 
     def copied(self, node: Node, source: Node) -> Moved | None:
         """The words of `node`, each with that of `source` whose value it will have; None if more has to be known."""
@@ -118,11 +140,16 @@ class After(Run):
     def __init__(self, before: Run, changed: Changed, come_to: Callable[[int, Sequence[int]], int]) -> None:
         """`come_to` gives the number of what an origin makes of a row."""
         self.values, self.questions, self._copies = before.values, before.questions, before._copies
-        self.before, self.touched, self._changed = before, changed.touched, changed
+        self.before, self.touched, self._changed, self._layout = before, changed.touched, changed, before._layout
+        before._have_more_words()
         self.row = row = [*before.row]
         self.is_read = bytearray(len(row))
         self.words = _Noted(before, changed, row, come_to)
         self.views = {}
+
+    def changes_word(self, word: int) -> bool:
+        """Whether it has another value than before the step, or might."""
+        return word in self._changed.fixed or word in self._changed.sources
 
     def piecemeal(self, node: Leaf) -> Any:
         """A word of which one thing is asked at a time, and that the step changes."""
@@ -233,6 +260,8 @@ def _view_of_other(run: Run, node: Node) -> Any:
         return run.piecemeal(node) if isinstance(run, After) else Piecemeal(run, node.word)
     if isinstance(node, Listing):
         return tuple([view(run, child) for child in node.children[: run.read(node.length)]])
+    if isinstance(node, Keyed):
+        return KeyedView(run, node, {})
     assert isinstance(node, Choice)
     value = run.read(node.choice)
     return view(run, node.children[value]) if is_class_of(value, node) else value
@@ -263,6 +292,10 @@ def changes(run: Run, node: Any, value: Any, found: list[tuple[int, object]]) ->
                 changes(run, child, item, found)
     elif kind is Listing:
         _changes_of_listing(run, node, value, found)
+    elif kind is Keyed:
+        if type(value) is not KeyedView or value.node is not node or value.run is not run:
+            raise ShapeError(node.place)
+        found += [(run.word_of(node, key), plain(inner)) for key, inner in value.changes.items()]
     else:
         _changes_of_choice(run, node, value, found)
 
@@ -362,6 +395,8 @@ def plain(value: Any) -> Any:
         return value._plain()
     if kind is Piecemeal:
         return plain(value.all())
+    if kind is KeyedView:
+        value.whole()
     if kind is tuple or kind is frozenset:
         return kind([plain(item) for item in value]) if _has_views(value) else value
     if _names_in(kind) and _has_views(value):
@@ -371,7 +406,7 @@ def plain(value: Any) -> Any:
 
 def _has_views(value: Any) -> bool:
     kind = type(value)
-    if kind in _VIEWS or kind is Piecemeal:
+    if kind in _VIEWS or kind is Piecemeal or kind is KeyedView:
         return True
     parts = value if kind is tuple or kind is frozenset else [getattr(value, name) for name in _names_in(kind)]
     for part in parts:  # noqa: SIM110 - a generator for each part of each value takes three times as long

@@ -18,12 +18,14 @@ it knows no leader. A leader from which no majority fetches resigns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.keyed import OfEach
 from tidegauge.spec.kernel.machine import Action, Invariant, check_processes
 from tidegauge.spec.published.kip853 import actions as protocol
 from tidegauge.spec.published.kip853 import messages
@@ -39,9 +41,10 @@ from tidegauge.spec.published.kip853.state import (
     Role,
     Server,
     State,
-    on_their_way_to,
+    Whereabouts,
+    messages_of,
 )
-from tidegauge.spec.published.kraft.state import NOBODY
+from tidegauge.spec.published.kraft.state import NOBODY, Message
 
 
 @attrs.frozen
@@ -87,27 +90,35 @@ class Kip853(Kip853Rules):
         ends = tuple((member, 1) for member in members)
         return Server(config, 1, role, NOBODY, 0, Fetching(), (), (entry,), 1, (), ends)
 
-    def candidates(self, state: State) -> list[Kip853Action]:
-        """Actions whose guards are worth a look."""
+    def candidate_rules(self) -> Sequence[Callable[[State], Iterable[Kip853Action]]]:
+        """Actions whose guards are worth a look: those of servers that have started, and of messages on their way."""
+        by_servers = [self.of_servers(count) for count in range(self.max_servers + 1)]
+
+        @cache
+        def handled(message: Message, at: Whereabouts) -> Iterable[Kip853Action]:
+            return self.handling(message) if at.under_way else ()
+
+        return [lambda state: by_servers[len(state.servers)], OfEach(messages_of, handled)]
+
+    def of_servers(self, count: int) -> Sequence[Kip853Action]:
+        """What so many servers may do by themselves."""
         found: list[Kip853Action] = []
-        others = range(len(state.servers))
-        for number in others:
+        for number in range(count):
             for kind in self.action_types:
                 if issubclass(kind, protocol.StartNewServer):
                     found += [kind(number, host) for host in range(self.hosts)]
                 elif issubclass(kind, protocol.ClientRequest):
                     found += [kind(number, value) for value in range(self.values)]
                 elif issubclass(kind, (protocol.Reconfigure, protocol.SendFetchRequest)):
-                    found += [kind(number, other) for other in others]
+                    found += [kind(number, other) for other in range(count)]
                 elif issubclass(kind, protocol.OfServer):
                     found.append(kind(number))
-            for message in on_their_way_to(state.messages, number):
-                found += [
-                    kind(message)
-                    for kind in self.action_types
-                    if issubclass(kind, Handle) and isinstance(message, kind.takes)
-                ]
         return found
+
+    def handling(self, message: Message) -> Sequence[Kip853Action]:
+        """What may become of a message."""
+        kinds = [kind for kind in self.action_types if issubclass(kind, Handle)]
+        return [kind(message) for kind in kinds if isinstance(message, kind.takes)]
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.guarded import GuardedMachine
+from tidegauge.spec.kernel.guarded import RuledMachine
 from tidegauge.spec.published.kip853.state import (
     CONFIGURES,
     Command,
@@ -24,7 +24,7 @@ from tidegauge.spec.published.kraft.state import NOBODY, Error, Position
 
 
 @attrs.frozen
-class Kip853Rules(GuardedMachine[State]):
+class Kip853Rules(RuledMachine[State]):
     """What KRaft with KIP-853 decides; its fields are the constants of the TLA+ model."""
 
     servers: int = 2

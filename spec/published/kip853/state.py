@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from enum import IntEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
-from tidegauge.spec.kernel.sorting import by_class
+from tidegauge.spec.kernel.keyed import KEYED, Pairs, value_of, with_value
 from tidegauge.spec.published.kraft.state import NOBODY, Error, Message, Position, Result
 
 START: Final = Position()
@@ -140,43 +138,32 @@ class Whereabouts:
     taken: bool
 
 
-Messages: TypeAlias = tuple[tuple[Message, Whereabouts], ...]
+Messages: TypeAlias = Pairs[Message, Whereabouts]
 """Every message that was ever sent, in order."""
 
 
-@question
 def is_under_way(messages: Messages, message: Message) -> bool:
-    return any(known == message and at.under_way for known, at in messages)
+    at = value_of(messages, message)
+    return at is not None and at.under_way
 
 
-@question
 def was_sent(messages: Messages, message: Message) -> bool:
-    return any(known == message for known, _ in messages)
+    return value_of(messages, message) is not None
 
 
-@question
-def on_their_way_to(messages: Messages, server: int) -> tuple[Message, ...]:
-    """The messages that may arrive there."""
-    return tuple(message for message, at in messages if at.under_way and message.dest == server)
-
-
-@one_at_a_time
 def sent(messages: Messages, message: Message) -> Messages:
     """With the message on its way: one that is already, is once."""
-    place = bisect_left(messages, by_class(message), key=_in_order)
-    is_known = place < len(messages) and messages[place][0] == message
-    taken = is_known and messages[place][1].taken
-    return (*messages[:place], (message, Whereabouts(True, taken)), *messages[place + is_known :])
+    at = value_of(messages, message)
+    return with_value(messages, (message, Whereabouts(True, at is not None and at.taken)))
 
 
-@one_at_a_time
 def taken(messages: Messages, message: Message) -> Messages:
-    """With the message taken in."""
-    return tuple((each, Whereabouts(False, True) if each == message else at) for each, at in messages)
+    """With the message taken in, which was on its way."""
+    return with_value(messages, (message, Whereabouts(False, True)))
 
 
-def _in_order(item: tuple[Message, Whereabouts]) -> tuple[str, Any]:
-    return by_class(item[0])
+def messages_of(state: State) -> Messages:
+    return state.messages
 
 
 # --- servers ---------------------------------------------------------------------------------------------------------
@@ -244,7 +231,7 @@ class State:
     servers: tuple[Server, ...]
     hosts: tuple[int, ...]
     """By server; with a server's number, which stands for its disk, its identity."""
-    messages: Messages = attrs.field(metadata=PIECEMEAL)
+    messages: Messages = attrs.field(metadata=KEYED)
     values: tuple[Outcome, ...]
     restarts: int = 0
     added: int = 0

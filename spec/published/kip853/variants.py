@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from tidegauge.spec.published.kip853.actions import Kip853Action
 from tidegauge.spec.published.kip853.machine import Kip853
 from tidegauge.spec.published.kip853.messages import AcceptFetchRequestFromObserver
-from tidegauge.spec.published.kip853.state import Role, Server, State
-from tidegauge.spec.published.kraft.state import Position
+from tidegauge.spec.published.kip853.state import Role, Server
+from tidegauge.spec.published.kraft.state import Message, Position
 
 
 @attrs.frozen
 class CountedAsByTlc(Kip853):
     """Steps as TLC counts them: both alternatives of ValidFetchPosition hold of a fetch from the beginning of a log."""
 
-    def candidates(self, state: State) -> list[Kip853Action]:
-        found = super().candidates(state)
+    def handling(self, message: Message) -> Sequence[Kip853Action]:
+        found = [*super().handling(message)]
         fetches = [one for one in found if isinstance(one, AcceptFetchRequestFromObserver)]
         return found + [one for one in fetches if one.message.end == Position()]
 

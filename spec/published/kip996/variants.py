@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
@@ -16,12 +19,13 @@ from tidegauge.spec.published.kraft.state import NOBODY
 class CountedAsByTlc(Kip996):
     """Steps as TLC counts them: one for each reason, where a timeout has several."""
 
-    def candidates(self, state: State) -> list[Kip853Action]:
-        found = super().candidates(state)
-        for one in tuple(found):
-            if isinstance(one, OfReasons) and not one.guard(self, state):
-                found += [one] * (one.reasons(self, state) - 1)
-        return found
+    def candidate_rules(self) -> Sequence[Callable[[State], Iterable[Kip853Action]]]:
+        actions = [one for one in self.of_servers(self.max_servers) if isinstance(one, OfReasons)]
+        return [*super().candidate_rules(), *[partial(self.again, one) for one in actions]]
+
+    def again(self, one: OfReasons, state: State) -> list[Kip853Action]:
+        """The action once more for each reason but the first one."""
+        return [] if one.guard(self, state) else [one] * (one.reasons(self, state) - 1)
 
 
 @attrs.frozen

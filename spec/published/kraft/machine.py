@@ -21,12 +21,14 @@ the others follow it. TLC finds that too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.keyed import OfEach
 from tidegauge.spec.kernel.machine import Action, Invariant, check_processes
 from tidegauge.spec.published.kraft import actions as protocol
 from tidegauge.spec.published.kraft.actions import KraftAction
@@ -42,7 +44,7 @@ from tidegauge.spec.published.kraft.state import (
     Role,
     Server,
     State,
-    on_their_way_to,
+    messages_of,
 )
 
 
@@ -75,16 +77,22 @@ class Kraft(KraftRules):
         server = Server(1, Role.UNATTACHED, NOBODY, NOBODY, None, (), 0, (), (0,) * self.servers)
         yield State((server,) * self.servers, (), (None,) * self.values)
 
-    def candidates(self, state: State) -> list[KraftAction]:
-        """Actions whose guards are worth a look."""
+    def candidate_rules(self) -> Sequence[Callable[[State], Iterable[KraftAction]]]:
+        """Actions whose guards are worth a look: those of servers, and of messages on their way."""
         found: list[KraftAction] = []
         for number in range(self.servers):
             found += [protocol.Restart(number), protocol.RequestVote(number), protocol.BecomeLeader(number)]
             found += [protocol.ClientRequest(number, value) for value in range(self.values)]
             found.append(protocol.SendFetchRequest(number))
-            for message in on_their_way_to(state.messages, number):
-                found += handling(message)
-        return found
+
+        def handled(message: Message, count: int) -> Iterable[KraftAction]:
+            return self.handling(message) if count else ()
+
+        return [lambda state: found, OfEach(messages_of, handled)]
+
+    def handling(self, message: Message) -> Iterable[KraftAction]:
+        """What may become of a message."""
+        return handling(message)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
@@ -144,7 +152,8 @@ class Kraft(KraftRules):
         return state.renamed(permutation)
 
 
-def handling(message: Message) -> list[KraftAction]:
+@cache
+def handling(message: Message) -> Sequence[KraftAction]:
     """What may become of a message."""
     match message:
         case RequestVoteRequest():

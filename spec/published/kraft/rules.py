@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.guarded import GuardedMachine
+from tidegauge.spec.kernel.guarded import RuledMachine
 from tidegauge.spec.published.kraft.state import (
     NOBODY,
     Error,
@@ -22,7 +22,7 @@ from tidegauge.spec.published.kraft.state import (
 
 
 @attrs.frozen
-class KraftRules(GuardedMachine[State]):
+class KraftRules(RuledMachine[State]):
     """What KRaft decides; its fields are the constants of the TLA+ model."""
 
     servers: int = 3

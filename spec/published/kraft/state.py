@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
-from tidegauge.spec.kernel.sorting import by_class
+from tidegauge.spec.kernel.keyed import KEYED, Pairs, in_order, value_of, with_value
 
 NOBODY: Final = -1
 """Nil, where a server is named."""
@@ -149,49 +147,40 @@ class Renamed(Protocol):
 
 
 P = TypeVar("P", bound=Renamed)
-Messages: TypeAlias = tuple[tuple[Message, int], ...]
+Messages: TypeAlias = Pairs[Message, int]
 """Every message that was ever sent, in order, and how often it is on its way now."""
 
 
-@question
+class HasMessages(Protocol):
+    """A state of any of the models whose messages are counted."""
+
+    @property
+    def messages(self) -> Messages: ...
+
+
 def count_of(messages: Messages, message: Message) -> int | None:
     """How often a message is on its way; None if it was never sent."""
-    return next((count for known, count in messages if known == message), None)
+    return value_of(messages, message)
 
 
-@question
-def on_their_way_to(messages: Messages, server: int) -> tuple[Message, ...]:
-    """The messages that may arrive there."""
-    return tuple(message for message, count in messages if count and message.dest == server)
-
-
-@one_at_a_time
 def sent(messages: Messages, message: Message) -> Messages:
     """With the message once more on its way."""
-    return _counted(messages, message, 1)
+    return with_value(messages, (message, (value_of(messages, message) or 0) + 1))
 
 
-@one_at_a_time
 def taken(messages: Messages, message: Message) -> Messages:
     """With the message once less on its way."""
-    return _counted(messages, message, -1)
+    return with_value(messages, (message, (value_of(messages, message) or 0) - 1))
 
 
-def _counted(messages: Messages, message: Message, more: int) -> Messages:
-    at = bisect_left(messages, by_class(message), key=in_order)
-    is_known = at < len(messages) and messages[at][0] == message
-    count = messages[at][1] if is_known else 0
-    return (*messages[:at], (message, count + more), *messages[at + is_known :])
+def messages_of(state: HasMessages) -> Messages:
+    return state.messages
 
 
 @lru_cache(1 << 16)
 def renamed(part: P, names: Names) -> P:
     """A server, or a message, of the servers that have these names. A search renames each many thousand times."""
     return part.renamed(names)
-
-
-def in_order(item: tuple[Message, int]) -> tuple[str, Any]:
-    return by_class(item[0])
 
 
 @attrs.frozen(cache_hash=True)
@@ -235,7 +224,7 @@ class State:
     """All servers, by their numbers."""
 
     servers: tuple[Server, ...]
-    messages: Messages = attrs.field(metadata=PIECEMEAL)
+    messages: Messages = attrs.field(metadata=KEYED)
     acked: tuple[bool | None, ...]
     """By value: None until a client has sent it, then whether it is acknowledged."""
     elections: int = 0

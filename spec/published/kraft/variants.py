@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -12,6 +12,7 @@ from tidegauge.spec.published.kraft.machine import Kraft, no_illegal_state
 from tidegauge.spec.published.kraft.state import (
     FetchRequest,
     FetchResponse,
+    Message,
     Position,
     RequestVoteResponse,
     Role,
@@ -24,10 +25,9 @@ from tidegauge.spec.published.kraft.state import (
 class CountedAsByTlc(Kraft):
     """Steps as TLC counts them: both alternatives of ValidFetchPosition hold of a fetch from the beginning of a log."""
 
-    def candidates(self, state: State) -> list[KraftAction]:
-        found = super().candidates(state)
-        twice = [one for one in found if isinstance(one, AcceptFetchRequest) and one.message.end == Position()]
-        return found + twice
+    def handling(self, message: Message) -> Iterable[KraftAction]:
+        found = [*super().handling(message)]
+        return found + [one for one in found if isinstance(one, AcceptFetchRequest) and one.message.end == Position()]
 
 
 @attrs.frozen

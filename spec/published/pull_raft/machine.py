@@ -19,14 +19,16 @@ No message is sent twice: `State.messages` has all that were ever sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.keyed import OfEach
 from tidegauge.spec.kernel.machine import Action, Invariant, check_processes
-from tidegauge.spec.published.kraft.state import NOBODY, Message, on_their_way_to
+from tidegauge.spec.published.kraft.state import NOBODY, Message, messages_of
 from tidegauge.spec.published.pull_raft import actions as protocol
 from tidegauge.spec.published.pull_raft.actions import PullRaftAction
 from tidegauge.spec.published.pull_raft.rules import PullRaftRules
@@ -39,7 +41,6 @@ from tidegauge.spec.published.pull_raft.state import (
     Role,
     Server,
     State,
-    ever_sent_to,
 )
 
 
@@ -71,17 +72,28 @@ class PullRaft(PullRaftRules):
         server = Server(1, Role.FOLLOWER, NOBODY, (), 0, (), (0,) * self.servers)
         yield State((server,) * self.servers, (), (None,) * self.values)
 
-    def candidates(self, state: State) -> list[PullRaftAction]:
-        """Actions whose guards are worth a look."""
+    def candidate_rules(self) -> Sequence[Callable[[State], Iterable[PullRaftAction]]]:
+        """Actions whose guards are worth a look: those of servers, and of messages that were ever sent."""
         found: list[PullRaftAction] = []
         for number in range(self.servers):
             found += [protocol.Restart(number), protocol.RequestVote(number), protocol.BecomeLeader(number)]
             found += [protocol.ClientRequest(number, value) for value in range(self.values)]
             found.append(protocol.SendPullEntriesRequest(number))
-            found += [protocol.UpdateTerm(message) for message in ever_sent_to(state.messages, number)]
-            for message in on_their_way_to(state.messages, number):
-                found += handling(message)
-        return found
+        own = [self.own(action) for action in found]
+
+        @cache
+        def handled(message: Message, is_under_way: bool) -> Sequence[PullRaftAction]:
+            taken_in = handling(message) if is_under_way else []
+            return [self.own(action) for action in (protocol.UpdateTerm(message), *taken_in)]
+
+        return [
+            lambda state: own,
+            OfEach(messages_of, lambda message, count: handled(message, count > 0)),
+        ]
+
+    def own(self, action: PullRaftAction) -> PullRaftAction:
+        """The action of this variant of the model."""
+        return action
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.guarded import GuardedMachine
+from tidegauge.spec.kernel.guarded import RuledMachine
 from tidegauge.spec.published.kraft.state import NOBODY, Log, Position
 from tidegauge.spec.published.pull_raft.state import PullEntriesRequest, RequestVoteRequest, Server, State
 
 
 @attrs.frozen
-class PullRaftRules(GuardedMachine[State]):
+class PullRaftRules(RuledMachine[State]):
     """What PullRaft decides; its fields are the constants of the TLA+ model."""
 
     servers: int = 3

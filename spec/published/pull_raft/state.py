@@ -8,7 +8,7 @@ from typing import Final, Self
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL, question
+from tidegauge.spec.kernel.keyed import KEYED, in_order
 from tidegauge.spec.published.kraft.state import (
     Log,
     Message,
@@ -16,7 +16,6 @@ from tidegauge.spec.published.kraft.state import (
     Names,
     Position,
     end_of,
-    in_order,
     named,
     renamed,
 )
@@ -69,12 +68,6 @@ class PullEntriesResponse(Message):
     common: Position = NOWHERE
 
 
-@question
-def ever_sent_to(messages: Messages, server: int) -> tuple[Message, ...]:
-    """The messages that are or were on their way there: UpdateTerm looks at both."""
-    return tuple(message for message, _ in messages if message.dest == server)
-
-
 @attrs.frozen(cache_hash=True)
 class Server:
     """A voter: what it keeps (epoch, leader, log), and what it forgets when it restarts."""
@@ -111,7 +104,7 @@ class State:
     """All servers, by their numbers."""
 
     servers: tuple[Server, ...]
-    messages: Messages = attrs.field(metadata=PIECEMEAL)
+    messages: Messages = attrs.field(metadata=KEYED)
     acked: tuple[bool | None, ...]
     """By value: None until a client has sent it, then whether it is acknowledged."""
     elections: int = 0

@@ -57,7 +57,6 @@ class PullRaft2(PullRaft2Rules, PullRaft):
         server = VotingServer(1, Role.FOLLOWER, NOBODY, (), 0, (), (0,) * self.servers, NOBODY, unknown)
         yield VotingState((server,) * self.servers, (), (None,) * self.values)
 
-    def candidates(self, state: State) -> list[PullRaftAction]:
-        """Actions whose guards are worth a look."""
-        found = super().candidates(state)
-        return [_KINDS.get(type(one).__name__, type(one))(*attrs.astuple(one, recurse=False)) for one in found]
+    def own(self, action: PullRaftAction) -> PullRaftAction:
+        kind = _KINDS.get(action.name, type(action))
+        return kind(*attrs.astuple(action, recurse=False))

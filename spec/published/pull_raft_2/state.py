@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL
+from tidegauge.spec.kernel.keyed import KEYED
 from tidegauge.spec.published.kraft.state import Messages, Names, Position, named
 from tidegauge.spec.published.pull_raft import state as first
 
@@ -50,7 +50,7 @@ class VotingState(first.State):
     """All servers, which are voters of this variant."""
 
     servers: tuple[VotingServer, ...]
-    messages: Messages = attrs.field(metadata=PIECEMEAL)
+    messages: Messages = attrs.field(metadata=KEYED)
     acked: tuple[bool | None, ...]
     elections: int = 0
     restarts: int = 0

@@ -15,6 +15,7 @@ import pytest
 from tidegauge.model_tests.amounts import amount, crossed
 from tidegauge.model_tests.spec.kernel.fast.random_crowds import RandomCrowd
 from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
+from tidegauge.model_tests.spec.kernel.fast.random_posts import RandomPost
 from tidegauge.model_tests.spec.kernel.fast.random_shops import RandomShop
 from tidegauge.model_tests.spec.kernel.fast.test_limited_memory import Narrow
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
@@ -170,6 +171,14 @@ def test_random_machines_of_states_in_parts_are_explored_alike(told: Told) -> No
         stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
         held(told, RandomShop(seed), WORKERS[seed // 3 % 3], stop=stop, limits=Limits(states=600))
     assert told.together > 60
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_random_machines_of_values_by_keys_are_explored_alike(symmetry: bool, told: Told) -> None:
+    for seed in range(amount(20, deep=500)):
+        stop, workers = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3], WORKERS[seed // 3 % 3]
+        held(told, RandomPost(seed), workers, stop=stop, symmetry=symmetry, limits=Limits(states=400))
+    assert told.together > 30
 
 
 def test_random_crowds_are_explored_alike(told: Told) -> None:

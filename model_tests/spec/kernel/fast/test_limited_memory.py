@@ -10,6 +10,7 @@ import pytest
 
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
+from tidegauge.model_tests.spec.kernel.fast.random_posts import RandomPost
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
@@ -59,6 +60,19 @@ def test_random_machines_are_explored_alike() -> None:
         assert limited == whole, f"RandomMachine({seed}), {stop}, {limits}"
         spilled += bool(storage.runs)
     assert spilled > 10
+
+
+@pytest.mark.usefixtures("smallest")
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_random_machines_of_values_by_keys_are_explored_alike(symmetry: bool) -> None:
+    spilled = 0
+    for seed in range(amount(15, deep=300)):
+        stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
+        how = {"stop": stop, "limits": Limits(states=300), "symmetry": symmetry}
+        whole, limited, storage = both(RandomPost(seed), **how)
+        assert limited == whole, f"RandomPost({seed}), {how}"
+        spilled += bool(storage.runs)
+    assert spilled > 6
 
 
 @pytest.mark.usefixtures("smallest")

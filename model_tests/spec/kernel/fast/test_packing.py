@@ -41,6 +41,21 @@ def test_states_are_the_same_after_they_were_packed_again() -> None:
                 assert row.tolist() == state, f"seed {seed}"
 
 
+def test_more_words_lie_behind_the_others_and_where_there_is_no_room_there_is_a_lane_to_spare() -> None:
+    packing = Packing([30, 30, 20]).longer(3, 2)
+    assert (packing.lanes, packing.widths) == (2, (30, 30, 20, 2, 2, 2))
+    assert packing.places[:, :3].tolist() == Packing([30, 30, 20]).places.tolist()
+    assert packing.places[:, 3:].tolist() == [[1, 1, 1], [20, 22, 24], [3, 3, 3]]
+    longer = packing.longer(20, 2)
+    assert longer.lanes == 4, "one bit too many for two, and one to spare"
+    full = longer.longer(30, 2)
+    assert full.lanes == longer.lanes
+    assert full.places[:, :26].tolist() == longer.places.tolist()
+    assert longer.for_values([1] * 26) is longer
+    wider = longer.for_values([1 << 31, *[1] * 25], spare=1)
+    assert wider.lanes == Packing(wider.widths).lanes + 1
+
+
 def test_a_word_takes_the_bits_of_its_numbers_and_lies_in_one_lane() -> None:
     packing = Packing([0, 0, 0, 0]).for_values([1, 2, 5, 1])
     assert packing.widths == (0, 2, 4, 0)

@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.kernel.fast.random_crowds import RandomCrowd
+from tidegauge.model_tests.spec.kernel.fast.random_posts import RandomPost
 from tidegauge.model_tests.spec.kernel.fast.test_search import both
 from tidegauge.model_tests.spec.kernel.test_convergence import Lamps, NobodyRaises
 from tidegauge.model_tests.spec.kernel.toys import DieHard
@@ -77,6 +78,20 @@ def test_random_crowds_are_explored_alike(seeds: range) -> None:
         reached |= {"large"} if (plain.orbits or 0) > 2 * plain.distinct > 60 else set()
         reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
     assert reached >= {"step", "invariant 0", "None", "Cut.STATES", "Cut.DEPTH", "large", "lasso"}
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(30), *(pytest.param(range(start, start + 400), marks=pytest.mark.deep) for start in (30, 430))]
+)
+def test_random_machines_of_values_by_keys_are_explored_alike(seeds: range) -> None:
+    reached: set[str] = set()
+    for seed in seeds:
+        stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
+        plain, fast = both(RandomPost(seed), symmetry=True, stop=stop, limits=Limits(states=200))
+        assert fast == plain, f"RandomPost({seed}), {stop}"
+        reached |= {found.invariant for found in plain.violations} | {str(plain.cut)}
+        reached |= {"large"} if (plain.orbits or 0) > 1.5 * plain.distinct > 60 else set()
+    assert reached >= {"step", "invariant", "None", "Cut.STATES", "large"}
 
 
 @pytest.mark.parametrize("stop", Stop)

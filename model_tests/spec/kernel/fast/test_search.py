@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
+from tidegauge.model_tests.spec.kernel.fast.random_posts import RandomPost
 from tidegauge.model_tests.spec.kernel.fast.random_shops import RandomShop
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard
 from tidegauge.spec.kernel.evolving import evolve
@@ -92,6 +93,30 @@ def test_random_machines_of_states_in_parts_are_explored_alike(seeds: range) -> 
         reached |= {"large"} if plain.distinct > 100 else set()
         reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
     assert reached >= {"step", "all", "each", "None", "Cut.STATES", "large", "lasso"}
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(60), *(pytest.param(range(start, start + 500), marks=pytest.mark.deep) for start in (60, 560))]
+)
+def test_random_machines_of_values_by_keys_are_explored_alike(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached, run, layouts = set[str](), FastSearch.run, list[Layout]()
+
+    def kept(search: FastSearch[Any]) -> Exploration[Any]:
+        layouts.append(search.layout)
+        return run(search)
+
+    monkeypatch.setattr(FastSearch, "run", kept)
+    for seed in seeds:
+        layouts.clear()
+        stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
+        plain, fast = both(RandomPost(seed), stop=stop, limits=Limits(states=400))
+        assert fast == plain, f"RandomPost({seed}), {stop}"
+        reached |= {found.invariant for found in plain.violations} | {str(plain.cut)}
+        reached |= {"large"} if plain.distinct > 100 else set()
+        reached |= {"keys"} if len(layouts[-1].keys) > 20 else set()
+        reached |= {"one word"} if len(layouts) > 1 else set()
+        reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
+    assert reached >= {"step", "invariant", "None", "Cut.STATES", "large", "keys", "one word", "lasso"}
 
 
 @pytest.mark.parametrize("stop", Stop)
