@@ -49,12 +49,18 @@ def with_value(pairs: Pairs[K, V], pair: tuple[K, V]) -> Pairs[K, V]:
     return (*pairs[:at], pair, *pairs[at + (at < len(pairs) and pairs[at][0] == pair[0]) :])
 
 
+def _always(key: object) -> bool:
+    return True
+
+
 @attrs.frozen
 class OfEach(Generic[S, K, V, A]):
     """Candidates that each pair gives, whatever else there is: a rule as any other, of the tuple that `pairs` finds."""
 
     pairs: Callable[[S], Pairs[K, V]]
     of: Callable[[K, V], Iterable[A]]
+    among: Callable[[K], bool] = _always
+    """Whose pairs give any."""
 
     def __call__(self, state: S) -> list[A]:
-        return [action for key, value in self.pairs(state) for action in self.of(key, value)]
+        return [action for key, value in self.pairs(state) if self.among(key) for action in self.of(key, value)]

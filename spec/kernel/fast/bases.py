@@ -57,7 +57,7 @@ class Bases(Generic[S]):
             rule, node, known = program
             paths = Paths()
             for key, word in node.words.items():
-                if key not in known:
+                if key not in known and rule.among(key):
                     known[key] = self._made(self._of_key(rule, node, key))
                     paths.add(known[key], [word], [ABSENT_NUMBER], self._leaf(()))
             self._tries.learn(paths, FIRST_QUESTION)

@@ -44,7 +44,7 @@ from tidegauge.spec.published.kip853.state import (
     Whereabouts,
     messages_of,
 )
-from tidegauge.spec.published.kraft.state import NOBODY, Message
+from tidegauge.spec.published.kraft.state import NOBODY, Message, to
 
 
 @attrs.frozen
@@ -91,34 +91,34 @@ class Kip853(Kip853Rules):
         return Server(config, 1, role, NOBODY, 0, Fetching(), (), (entry,), 1, (), ends)
 
     def candidate_rules(self) -> Sequence[Callable[[State], Iterable[Kip853Action]]]:
-        """Actions whose guards are worth a look: those of servers that have started, and of messages on their way."""
-        by_servers = [self.of_servers(count) for count in range(self.max_servers + 1)]
+        """Actions whose guards are worth a look: by server that has started, its own, and those of messages on their
+        way to it."""
 
-        @cache
-        def handled(message: Message, at: Whereabouts) -> Iterable[Kip853Action]:
-            return self.handling(message) if at.under_way else ()
+        def own(number: int) -> Callable[[State], Iterable[Kip853Action]]:
+            of_servers = [self._of_server(number, count) for count in range(self.max_servers + 1)]
+            return lambda state: of_servers[len(state.servers)]
 
-        return [lambda state: by_servers[len(state.servers)], OfEach(messages_of, handled)]
-
-    def of_servers(self, count: int) -> Sequence[Kip853Action]:
-        """What so many servers may do by themselves."""
-        found: list[Kip853Action] = []
-        for number in range(count):
-            for kind in self.action_types:
-                if issubclass(kind, protocol.StartNewServer):
-                    found += [kind(number, host) for host in range(self.hosts)]
-                elif issubclass(kind, protocol.ClientRequest):
-                    found += [kind(number, value) for value in range(self.values)]
-                elif issubclass(kind, (protocol.Reconfigure, protocol.SendFetchRequest)):
-                    found += [kind(number, other) for other in range(count)]
-                elif issubclass(kind, protocol.OfServer):
-                    found.append(kind(number))
+        found: list[Callable[[State], Iterable[Kip853Action]]] = []
+        for number in range(self.max_servers):
+            found += [own(number), OfEach(messages_of, self._of_message, to(number))]
         return found
 
-    def handling(self, message: Message) -> Sequence[Kip853Action]:
-        """What may become of a message."""
-        kinds = [kind for kind in self.action_types if issubclass(kind, Handle)]
-        return [kind(message) for kind in kinds if isinstance(message, kind.takes)]
+    def _of_server(self, number: int, count: int) -> Sequence[Kip853Action]:
+        """What a server may do by itself, of so many that have started."""
+        found: list[Kip853Action] = []
+        for kind in self.action_types if number < count else ():
+            if issubclass(kind, protocol.StartNewServer):
+                found += [kind(number, host) for host in range(self.hosts)]
+            elif issubclass(kind, protocol.ClientRequest):
+                found += [kind(number, value) for value in range(self.values)]
+            elif issubclass(kind, (protocol.Reconfigure, protocol.SendFetchRequest)):
+                found += [kind(number, other) for other in range(count)]
+            elif issubclass(kind, protocol.OfServer):
+                found.append(kind(number))
+        return found
+
+    def _of_message(self, message: Message, at: Whereabouts) -> Sequence[Kip853Action]:
+        return handling(self.action_types, message) if at.under_way else ()
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
@@ -157,6 +157,13 @@ class Kip853(Kip853Rules):
             "high watermarks": [server.hw for server in state.servers],
             "values": state.values,
         }
+
+
+@cache
+def handling(kinds: tuple[type[Action], ...], message: Message) -> Sequence[Kip853Action]:
+    """What may become of a message, by actions of these classes."""
+    takers = [kind for kind in kinds if issubclass(kind, Handle)]
+    return [kind(message) for kind in takers if isinstance(message, kind.takes)]
 
 
 def leads(server: Server) -> bool:

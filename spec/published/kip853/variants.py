@@ -9,7 +9,7 @@ import attrs
 from tidegauge.spec.published.kip853.actions import Kip853Action
 from tidegauge.spec.published.kip853.machine import Kip853
 from tidegauge.spec.published.kip853.messages import AcceptFetchRequestFromObserver
-from tidegauge.spec.published.kip853.state import Role, Server
+from tidegauge.spec.published.kip853.state import Role, Server, Whereabouts
 from tidegauge.spec.published.kraft.state import Message, Position
 
 
@@ -17,8 +17,8 @@ from tidegauge.spec.published.kraft.state import Message, Position
 class CountedAsByTlc(Kip853):
     """Steps as TLC counts them: both alternatives of ValidFetchPosition hold of a fetch from the beginning of a log."""
 
-    def handling(self, message: Message) -> Sequence[Kip853Action]:
-        found = [*super().handling(message)]
+    def _of_message(self, message: Message, at: Whereabouts) -> Sequence[Kip853Action]:
+        found = [*super()._of_message(message, at)]
         fetches = [one for one in found if isinstance(one, AcceptFetchRequestFromObserver)]
         return found + [one for one in fetches if one.message.end == Position()]
 

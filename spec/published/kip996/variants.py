@@ -20,10 +20,14 @@ class CountedAsByTlc(Kip996):
     """Steps as TLC counts them: one for each reason, where a timeout has several."""
 
     def candidate_rules(self) -> Sequence[Callable[[State], Iterable[Kip853Action]]]:
-        actions = [one for one in self.of_servers(self.max_servers) if isinstance(one, OfReasons)]
-        return [*super().candidate_rules(), *[partial(self.again, one) for one in actions]]
+        servers = range(self.max_servers)
+        actions = [one for number in servers for one in self._of_server(number, self.max_servers)]
+        return [
+            *super().candidate_rules(),
+            *[partial(self._again, one) for one in actions if isinstance(one, OfReasons)],
+        ]
 
-    def again(self, one: OfReasons, state: State) -> list[Kip853Action]:
+    def _again(self, one: OfReasons, state: State) -> list[Kip853Action]:
         """The action once more for each reason but the first one."""
         return [] if one.guard(self, state) else [one] * (one.reasons(self, state) - 1)
 

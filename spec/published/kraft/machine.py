@@ -22,7 +22,7 @@ the others follow it. TLC finds that too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import ClassVar
 
@@ -45,6 +45,7 @@ from tidegauge.spec.published.kraft.state import (
     Server,
     State,
     messages_of,
+    to,
 )
 
 
@@ -78,21 +79,23 @@ class Kraft(KraftRules):
         yield State((server,) * self.servers, (), (None,) * self.values)
 
     def candidate_rules(self) -> Sequence[Callable[[State], Iterable[KraftAction]]]:
-        """Actions whose guards are worth a look: those of servers, and of messages on their way."""
-        found: list[KraftAction] = []
+        """Actions whose guards are worth a look: by server, its own, and those of messages on their way to it."""
+        found: list[Callable[[State], Iterable[KraftAction]]] = []
         for number in range(self.servers):
-            found += [protocol.Restart(number), protocol.RequestVote(number), protocol.BecomeLeader(number)]
-            found += [protocol.ClientRequest(number, value) for value in range(self.values)]
-            found.append(protocol.SendFetchRequest(number))
+            found += [partial(self._of_server, number), OfEach(messages_of, self._of_message, to(number))]
+        return found
 
-        def handled(message: Message, count: int) -> Iterable[KraftAction]:
-            return self.handling(message) if count else ()
+    def _of_server(self, number: int, state: State) -> Iterable[KraftAction]:
+        return (
+            protocol.Restart(number),
+            protocol.RequestVote(number),
+            protocol.BecomeLeader(number),
+            *[protocol.ClientRequest(number, value) for value in range(self.values)],
+            protocol.SendFetchRequest(number),
+        )
 
-        return [lambda state: found, OfEach(messages_of, handled)]
-
-    def handling(self, message: Message) -> Iterable[KraftAction]:
-        """What may become of a message."""
-        return handling(message)
+    def _of_message(self, message: Message, count: int) -> Iterable[KraftAction]:
+        return handling(message) if count else ()
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
@@ -175,6 +176,11 @@ def taken(messages: Messages, message: Message) -> Messages:
 
 def messages_of(state: HasMessages) -> Messages:
     return state.messages
+
+
+def to(server: int) -> Callable[[Message], bool]:
+    """Which messages are to that server."""
+    return lambda message: message.dest == server
 
 
 @lru_cache(1 << 16)

@@ -25,8 +25,8 @@ from tidegauge.spec.published.kraft.state import (
 class CountedAsByTlc(Kraft):
     """Steps as TLC counts them: both alternatives of ValidFetchPosition hold of a fetch from the beginning of a log."""
 
-    def handling(self, message: Message) -> Iterable[KraftAction]:
-        found = [*super().handling(message)]
+    def _of_message(self, message: Message, count: int) -> Iterable[KraftAction]:
+        found = [*super()._of_message(message, count)]
         return found + [one for one in found if isinstance(one, AcceptFetchRequest) and one.message.end == Position()]
 
 

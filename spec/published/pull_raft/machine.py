@@ -20,7 +20,7 @@ No message is sent twice: `State.messages` has all that were ever sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ import attrs
 
 from tidegauge.spec.kernel.keyed import OfEach
 from tidegauge.spec.kernel.machine import Action, Invariant, check_processes
-from tidegauge.spec.published.kraft.state import NOBODY, Message, messages_of
+from tidegauge.spec.published.kraft.state import NOBODY, Message, messages_of, to
 from tidegauge.spec.published.pull_raft import actions as protocol
 from tidegauge.spec.published.pull_raft.actions import PullRaftAction
 from tidegauge.spec.published.pull_raft.rules import PullRaftRules
@@ -73,27 +73,33 @@ class PullRaft(PullRaftRules):
         yield State((server,) * self.servers, (), (None,) * self.values)
 
     def candidate_rules(self) -> Sequence[Callable[[State], Iterable[PullRaftAction]]]:
-        """Actions whose guards are worth a look: those of servers, and of messages that were ever sent."""
-        found: list[PullRaftAction] = []
+        """Actions whose guards are worth a look: by server, its own, and those of messages to it.
+
+        UpdateTerm looks at all that were ever sent, the others at those on their way.
+        """
+        found: list[Callable[[State], Iterable[PullRaftAction]]] = []
         for number in range(self.servers):
-            found += [protocol.Restart(number), protocol.RequestVote(number), protocol.BecomeLeader(number)]
-            found += [protocol.ClientRequest(number, value) for value in range(self.values)]
-            found.append(protocol.SendPullEntriesRequest(number))
-        own = [self.own(action) for action in found]
+            found += [
+                partial(self._of_server, number),
+                OfEach(messages_of, lambda message, count: self._updating(message), to(number)),
+                OfEach(messages_of, lambda message, count: self._handling(message) if count else (), to(number)),
+            ]
+        return found
 
-        @cache
-        def handled(message: Message, is_under_way: bool) -> Sequence[PullRaftAction]:
-            taken_in = handling(message) if is_under_way else []
-            return [self.own(action) for action in (protocol.UpdateTerm(message), *taken_in)]
+    def _of_server(self, number: int, state: State) -> Iterable[PullRaftAction]:
+        return (
+            protocol.Restart(number),
+            protocol.RequestVote(number),
+            protocol.BecomeLeader(number),
+            *[protocol.ClientRequest(number, value) for value in range(self.values)],
+            protocol.SendPullEntriesRequest(number),
+        )
 
-        return [
-            lambda state: own,
-            OfEach(messages_of, lambda message, count: handled(message, count > 0)),
-        ]
+    def _updating(self, message: Message) -> Iterable[PullRaftAction]:
+        return (protocol.UpdateTerm(message),)
 
-    def own(self, action: PullRaftAction) -> PullRaftAction:
-        """The action of this variant of the model."""
-        return action
+    def _handling(self, message: Message) -> Iterable[PullRaftAction]:
+        return handling(message)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
@@ -131,7 +137,8 @@ class PullRaft(PullRaftRules):
         return state.renamed(permutation)
 
 
-def handling(message: Message) -> list[PullRaftAction]:
+@cache
+def handling(message: Message) -> Sequence[PullRaftAction]:
     """What may become of a message, besides that its epoch is learned."""
     match message:
         case RequestVoteRequest():

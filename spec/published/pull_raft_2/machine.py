@@ -13,12 +13,13 @@ them at once the last entry that both logs have; the others learn it when their 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import ClassVar, Final
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, check_processes
-from tidegauge.spec.published.kraft.state import NOBODY
+from tidegauge.spec.published.kraft.state import NOBODY, Message
 from tidegauge.spec.published.pull_raft.actions import PullRaftAction
 from tidegauge.spec.published.pull_raft.machine import PullRaft
 from tidegauge.spec.published.pull_raft.state import Role, State
@@ -57,6 +58,17 @@ class PullRaft2(PullRaft2Rules, PullRaft):
         server = VotingServer(1, Role.FOLLOWER, NOBODY, (), 0, (), (0,) * self.servers, NOBODY, unknown)
         yield VotingState((server,) * self.servers, (), (None,) * self.values)
 
-    def own(self, action: PullRaftAction) -> PullRaftAction:
-        kind = _KINDS.get(action.name, type(action))
-        return kind(*attrs.astuple(action, recurse=False))
+    def _of_server(self, number: int, state: State) -> Iterable[PullRaftAction]:
+        return map(_own, super()._of_server(number, state))
+
+    def _updating(self, message: Message) -> Iterable[PullRaftAction]:
+        return map(_own, super()._updating(message))
+
+    def _handling(self, message: Message) -> Iterable[PullRaftAction]:
+        return map(_own, super()._handling(message))
+
+
+@cache
+def _own(action: PullRaftAction) -> PullRaftAction:
+    """The action of this variant."""
+    return _KINDS.get(action.name, type(action))(*attrs.astuple(action, recurse=False))
