@@ -211,7 +211,7 @@ class FastSearch(Search[S]):
         """The program that says whether something holds in a state."""
         return self._program(lambda run, state: kernel.TRUE if holds(state) else kernel.FALSE)
 
-    def ask(self, program: int, row: Sequence[int], numbers: npt.NDArray[np.uint32]) -> None:
+    def ask(self, program: int, row: list[int], numbers: npt.NDArray[np.uint32]) -> None:
         """Run a program in a state, and note what it came to; a negative one is where a word's value comes from, and
         one from QUESTION on is a question."""
         if program >= QUESTION:

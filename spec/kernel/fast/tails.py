@@ -67,7 +67,7 @@ class Tails:
         self._above: list[tuple[Node, ...]] = []
         """By word: the nodes of the layout that have it."""
 
-    def of(self, paths: Paths, row: Sequence[int], action: Action, items: Sequence[int], flags: int) -> int:
+    def of(self, paths: Paths, row: list[int], action: Action, items: Sequence[int], flags: int) -> int:
         """What the path of an action comes to that changes the words as `items` say; tails that are new are asked in
         this state, and have their paths put into `paths`."""
         leaf = self._tries.leaf(items, flags)
@@ -80,7 +80,7 @@ class Tails:
             self._known[action, leaf] = found
         return found
 
-    def _begun(self, paths: Paths, row: Sequence[int], tail: _Tail) -> int:
+    def _begun(self, paths: Paths, row: list[int], tail: _Tail) -> int:
         """What a path comes to that goes on with this tail: what it comes to itself, if the property reads nothing."""
         run, found = self._run(tail, row)
         if not run.words:
@@ -91,7 +91,7 @@ class Tails:
         paths.add(-1 - number, run.words, run.read_values(), found)
         return -1 - number
 
-    def _run(self, tail: _Tail, row: Sequence[int]) -> tuple[Run, int]:
+    def _run(self, tail: _Tail, row: list[int]) -> tuple[Run, int]:
         taken, run = tail.taken, Run(self._layout, row)
         if taken.changed is None:
             taken.changed = self._changed(taken.leaf)
@@ -125,7 +125,7 @@ class Tails:
         """Rows have, and what is known of steps stays true."""
         self._above.clear()
 
-    def ask(self, paths: Paths, number: int, row: Sequence[int]) -> None:
+    def ask(self, paths: Paths, number: int, row: list[int]) -> None:
         """Run the property of a tail in a state, and have its path in `paths`."""
         run, found = self._run(self._tails[number], row)
         paths.add(-1 - number, run.words, run.read_values(), found)

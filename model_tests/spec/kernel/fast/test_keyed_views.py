@@ -13,7 +13,7 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.bases import Bases
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
 from tidegauge.spec.kernel.fast.tries import Tries
-from tidegauge.spec.kernel.fast.views import Run, changes, plain, view
+from tidegauge.spec.kernel.fast.views import After, Changed, Run, changes, plain, view
 from tidegauge.spec.kernel.keyed import OfEach, Pairs, value_of, with_value
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.piecemeal import one_at_a_time, question
@@ -75,6 +75,25 @@ def test_two_states_are_compared_by_the_keys_that_have_changed() -> None:
     assert with_value(post.letters, (ONE, 1)) == post.letters
     assert with_value(post.letters, (ONE, 0)) != post.letters
     assert read(layout, run) == [ONE]
+
+
+def test_the_state_after_a_step_is_compared_by_the_keys_that_the_step_changes() -> None:
+    layout, _, _ = viewed()
+    word = {key: place for place, key in enumerate(layout.keys, layout.words - len(layout.keys))}[".letters", ONE]
+    letters = next(child for child in getattr(layout.root, "children", ()) if child.place == ".letters")
+    for value, is_equal in ((1, True), (0, False)):
+        before = Run(layout, layout.encoded(POST))
+        fixed = {word: layout.number(word, value)}
+        after = After(before, Changed(fixed, {}, {layout.root, letters}), lambda item, row: 0)
+        one, other = view(before, layout.root), view(after, layout.root)
+        assert value_of(other.letters, ONE) == value
+        assert read(layout, before) == [], "what the step sets is not read"
+        assert (one.letters == other.letters) is (other.letters == one.letters) is is_equal
+        assert read(layout, before) == [ONE]
+        assert value_of(other.letters, OTHER) == 0
+        assert value_of(other.letters, Letter(2, value)) is None
+        assert read(layout, before) == [ONE, OTHER, Letter(2, value)]
+        assert one.processes == other.processes
 
 
 @question
