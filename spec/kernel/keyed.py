@@ -2,7 +2,7 @@
 
 A field marked with KEYED holds a tuple of pairs, each a key and its value, in the order of the keys. The fast engine
 has a word for each key that it meets: who looks for one message, or sends or takes it, depends on that message alone.
-What every pair gives by itself, candidates say, is asked of each (`OfEach`). Whoever looks at the whole tuple makes it
+What every pair gives by itself, candidates say, is asked of each (`OfEach`). Who looks at the whole tuple makes it
 one word, of which one thing is asked at a time (`tidegauge.spec.kernel.piecemeal`).
 """
 

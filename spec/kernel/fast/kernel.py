@@ -34,6 +34,7 @@ from tidegauge.spec.kernel.fast.trie_tables import (
     UNCOUNTED,
     came_to,
     looked_at,
+    looked_up,
     noted,
     recent,
     walked,
@@ -141,16 +142,12 @@ def _gathered(
         base = -1 - base if is_of_key else base
         code = roots[base]
         is_root = code < 0
-        if code >= 0 and is_of_key:
+        if is_of_key:
             code = looked_at(code, kept, places, nodes, keys, codes, missed)
         elif code >= 0:
-            leaf = recent(base, kept, bits, leaves)
-            code = FIRST_LEAF - leaf
-            if leaf < 0:
-                code = walked(
-                    base, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns,
-                    missed,
-                )  # fmt: skip
+            code = looked_up(
+                base, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns, missed
+            )
         if code > FIRST_LEAF:
             complete = False
             if len(misses) == 0:  # who looks ahead notes nothing
@@ -166,13 +163,10 @@ def _gathered(
             code = roots[program]
             is_root = code < 0
             if code >= 0:
-                found = recent(program, kept, bits, leaves)
-                code = FIRST_LEAF - found
-                if found < 0:
-                    code = walked(
-                        program, kept, places, roots, nodes, keys, codes, question_words, questions, bits,
-                        leaves, turns, missed,
-                    )  # fmt: skip
+                code = looked_up(
+                    program, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns,
+                    missed,
+                )  # fmt: skip
             if code > FIRST_LEAF:
                 complete = False
                 if len(misses) == 0:

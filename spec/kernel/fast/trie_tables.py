@@ -148,6 +148,19 @@ def walked(program, kept, places, roots, nodes, keys, codes, question_words, que
 
 
 @compiled_and_kept(**INLINED)
+def looked_up(
+    program, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns, missed
+):  # fmt: skip
+    """What a program comes to that begins with a node: by a path that was walked of late, or by walking."""
+    leaf = recent(program, kept, bits, leaves)
+    if leaf >= 0:
+        return FIRST_LEAF - leaf
+    return walked(
+        program, kept, places, roots, nodes, keys, codes, question_words, questions, bits, leaves, turns, missed
+    )
+
+
+@compiled_and_kept(**INLINED)
 def looked_at(node, kept, places, nodes, keys, codes, missed):
     """What a program comes to that reads one word of rows, from its node."""
     word = np.int64(nodes[node])

@@ -34,7 +34,7 @@ class Letter:
 
 
 @attrs.frozen(order=True, cache_hash=True)
-class Answer(Letter):
+class Card(Letter):
     pass
 
 
@@ -151,7 +151,7 @@ class RandomPost(RuledMachine[Post]):
     def initial(self) -> Iterable[Post]:
         yield Post((Process(),) * self.size)
         if self.seed % 5 == 0:
-            letters = [(Answer(me, it), 1) for me in range(self.size) for it in range(self.size)]
+            letters = [(Card(me, it), 1) for me in range(self.size) for it in range(self.size)]
             yield Post((Process(),) * self.size, 1, tuple(sorted(letters, key=in_order)))
 
     def candidate_rules(self) -> Sequence[Callable[[Post], Iterable[PostAction]]]:
@@ -163,7 +163,7 @@ class RandomPost(RuledMachine[Post]):
             if not count:
                 return []
             lost = [Lose(0, letter)] if self.seed % 3 == 0 else []
-            return [*[Take(number, letter) for number in takes if isinstance(letter, Answer) or number < 4], *lost]
+            return [*[Take(number, letter) for number in takes if isinstance(letter, Card) or number < 4], *lost]
 
         return [lambda state: acts, OfEach(letters_of, handled)]
 
@@ -219,7 +219,7 @@ class RandomPost(RuledMachine[Post]):
         return random.choice(never)
 
     def _read(self, random: Random) -> Read:
-        constant, kind = random.randint(0, MOST), random.choice((Letter, Answer))
+        constant, kind = random.randint(0, MOST), random.choice((Letter, Card))
         reads: list[Read] = [
             lambda post, me, it: constant,
             lambda post, me, it: post.processes[me].value,
@@ -240,7 +240,7 @@ class RandomPost(RuledMachine[Post]):
         return random.choice(reads)
 
     def _write(self, random: Random) -> Write:
-        kind = random.choice((Letter, Answer))
+        kind = random.choice((Letter, Card))
 
         def changed(post: Post, which: int, **fields: Any) -> Post:
             processes = [*post.processes]

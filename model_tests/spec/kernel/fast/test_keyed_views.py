@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tidegauge.model_tests.spec.kernel.fast.random_posts import Answer, Letter, Post, Process, letters_of
+from tidegauge.model_tests.spec.kernel.fast.random_posts import Card, Letter, Post, Process, letters_of
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.bases import Bases
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
@@ -18,7 +18,7 @@ from tidegauge.spec.kernel.keyed import OfEach, Pairs, value_of, with_value
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.piecemeal import one_at_a_time, question
 
-ONE, OTHER, NEW = Answer(0, 1), Letter(1, 0), Letter(0, 0)
+ONE, OTHER, NEW = Card(0, 1), Letter(1, 0), Letter(0, 0)
 POST = Post((Process(), Process(2)), 0, ((ONE, 1), (OTHER, 0)))
 
 
