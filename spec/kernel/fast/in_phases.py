@@ -133,7 +133,7 @@ class InPhases:
             todo = [states[: each[1]] for states, each in zip(todo, ended, strict=True)]
             left = np.concatenate(todo)
             if not len(left):
-                return kernel.DONE
+                return kernel.DONE if search.packing is packing else kernel.MISSES
             self._ask_rest(asking)
             if search.packing is not packing:
                 return kernel.MISSES

@@ -48,7 +48,7 @@ class Meanwhile:
     def _run(self) -> bool:
         """Run what is left, up to what the search has to end for, or to begin again: whether there is no such thing."""
         search, left = self._search, self._left
-        rows: npt.NDArray[np.uint32] = np.zeros((len(left), search.layout.words), np.uint32)
+        rows: npt.NDArray[np.uint32] = np.zeros((len(left), len(search.packing.widths)), np.uint32)
         packed.unpacked_all(search.rows, np.array([state for _, state in left]), search.packing.places, rows)
         done = 0
         try:

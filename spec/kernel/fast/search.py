@@ -134,7 +134,6 @@ class FastSearch(Search[S]):
         self.misses: Numbers = np.zeros((_MOST_ASKED, 2), np.int64)
         self.judge_misses = self.misses.copy()
         self.asked: int = 0
-        layout.growing.append(lambda: self.have_more_words(_KEY_BITS))
         self.have_more_words(_KEY_BITS)
         self._states = StateSequence[S](lambda: self.count, lambda numbers: [*map(self.state, numbers)])
 
@@ -242,7 +241,7 @@ class FastSearch(Search[S]):
             return
         done = 0
         while done < asked:
-            rows: npt.NDArray[np.uint32] = np.zeros((asked - done, self.layout.words), np.uint32)
+            rows: npt.NDArray[np.uint32] = np.zeros((asked - done, len(self.packing.widths)), np.uint32)
             packed.unpacked_all(self.rows, misses[done:asked, 1], self.packing.places, rows)
             try:
                 for program, row, numbers in zip(misses[done:asked, 0].tolist(), rows.tolist(), rows, strict=True):
@@ -255,17 +254,18 @@ class FastSearch(Search[S]):
         self.learn()
 
     def learn(self) -> None:
-        """Keep what programs came to."""
+        """Keep what programs came to, and have room for keys that they have met. No thread walks the tries."""
         self.tries.learn(self.paths, FIRST_QUESTION)
         self.paths = Paths()
         self.tails.learned()
+        if len(self.packing.widths) < self.layout.words:
+            self.have_more_words(_KEY_BITS)
 
     def have_more_words(self, width: int = 0) -> None:
         """The layout has: no state has anything in them, and so no state has another hash. They are this wide."""
         more = self.layout.words - len(self.packing.widths)
         if more:
             self._pack(self.packing.longer(more, width))
-        self.tails.have_more_words()
         self.bases = np.array(self._candidates(), np.int64)
 
     # --- states ------------------------------------------------------------------------------------------------------
@@ -314,7 +314,9 @@ class FastSearch(Search[S]):
                 self.judge(0)
 
     def repack(self) -> None:
-        """Have room for all values that are known."""
+        """Have room for all words and values that are known."""
+        if len(self.packing.widths) < self.layout.words:
+            self.have_more_words(_KEY_BITS)
         self._pack(self.packing.for_values([*map(len, self.layout.values)], spare=bool(self.layout.keys)))
 
     def _pack(self, packing: Packing) -> None:
@@ -351,7 +353,7 @@ class FastSearch(Search[S]):
 
     def row(self, index: int) -> list[int]:
         """The numbers of a state's words."""
-        row = np.zeros(self.layout.words, np.uint32)
+        row = np.zeros(len(self.packing.widths), np.uint32)
         packed.unpacked(self.rows[index], self.packing.places, row)
         found: list[int] = row.tolist()
         return found

@@ -107,7 +107,7 @@ class Tails:
     def _changed(self, leaf: int) -> Changed:
         """What a leaf says of the words that change."""
         items = self._tries.items_of(leaf)
-        if not self._above:
+        if len(self._above) < self._layout.words:
             self._above = [()] * self._layout.words
             _note_above(self._layout.root, (), self._above)
         touched = frozenset[Node]().union(*[self._above[word] for word in items[::2]])
@@ -120,10 +120,6 @@ class Tails:
         self._above.clear()
         for tail in self._tails:
             tail.taken.changed = None
-
-    def have_more_words(self) -> None:
-        """Rows have, and what is known of steps stays true."""
-        self._above.clear()
 
     def ask(self, paths: Paths, number: int, row: list[int]) -> None:
         """Run the property of a tail in a state, and have its path in `paths`."""

@@ -35,7 +35,7 @@ def test_no_question_is_open_where_new_states_are_judged(monkeypatch: pytest.Mon
 
 
 def test_what_is_found_while_threads_look_is_known_and_kept_once_they_are_at_rest() -> None:
-    questions = Questions(1)
+    questions = Questions()
     values = [[(), (1,), (1, 2)]]
     word = questions.word(0, len, (WHOLE,), values[0])
     for number, value in enumerate(values[0]):
