@@ -212,9 +212,11 @@ SPACING = (
 MUTANTS = (AcceptsAnyEpoch, CommitsOfTheEpochOnly, ForgivesWhatIsOwned, *REVOKING, *RESOLVING, *SPACING)
 SLOW = (KeepsItsPart, CommitsOfTheEpochOnly, ForgivesWhatIsOwned)
 """Found on many walks only."""
+FIRST = {"CommitsWhatIsGivenBack": 4, "GivesBackOneAfterTheOther": 28}
+"""The walk that shows it, where it is not one of the first: the search begins there."""
 
 
 @pytest.mark.parametrize("mutant", [pytest.param(one, marks=[pytest.mark.deep] * (one in SLOW)) for one in MUTANTS])
 def test_walks_find_a_rule_that_is_wrong(mutant: type[ConsumerRules]) -> None:
-    found = REGISTERED.first_failure(SEED, 2_000, roles=ConsumerRoles(mutant))
+    found = REGISTERED.first_failure(SEED, 2_000, first=FIRST.get(mutant.__name__, 0), roles=ConsumerRoles(mutant))
     assert found is not None, "no walk has found it"

@@ -13,6 +13,8 @@ from tidegauge.model_tests.zoo.switched_on import assert_walks_differ
 from tidegauge.spec.bugs.consumers import CONSUMER_BUGS as SPEC_BUGS
 from tidegauge.spec.kernel.explorer import explore
 
+FIRST = {"kafka_19233": 5, "kafka_19974": 57}
+"""The walk that shows it, where it is not one of the first: the search begins there."""
 every_bug = pytest.mark.parametrize("bug", CONSUMER_BUGS.values(), ids=CONSUMER_BUGS)
 
 
@@ -22,7 +24,7 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[ConsumerRoles]) -> None:
-    assert_walks_differ(HARNESS["consumer-groups"], bug, 1, 200)
+    assert_walks_differ(HARNESS["consumer-groups"], bug, 1, 200, FIRST.get(bug.name, 0))
 
 
 @every_bug

