@@ -154,6 +154,8 @@ def test_the_command_writes_the_page_and_says_how_to_write_it_again(
         (("--groups", "--page", "x.html"), "followed group by group, and not as partitions: leave --groups out"),
         (("--page", "x.html", "--page-steps", "0"), "--page-steps 0 leaves nothing to walk through"),
         (("--page", "x.html", "--page-states", "-1"), "--page-states -1 leaves nothing to walk through"),
+        (("--page", "x.html", "--page-steps", "10001"), "--page-steps 10001: no browser shows so long a page"),
+        (("--page", "x.html", "--page-states", "2001"), "--page-states 2001: no browser shows so long a page"),
         (("--page", "x.html", "--page-from", "0"), "--page-from 0: the first step is 1"),
         (("--page", "nowhere/x.html"), "there is no folder nowhere: make it first"),
         (("--page", "x.html", "--page-partition", "orders-9"), "no partition orders-9: choose one of orders-0"),

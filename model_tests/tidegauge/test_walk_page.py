@@ -219,3 +219,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_search(
         assert "is a folder: name a file" in capsys.readouterr().err
     assert run(["explore", "replication", "--page-states", "0"]) == 2
     assert "--page-states 0 leaves nothing to walk through" in capsys.readouterr().err
+    for words in (["--page", str(tmp_path / "walk.html")], []):
+        assert run(["explore", "replication", *words, "--page-states", "10001"]) == 2
+        assert "--page-states 10001: no browser shows so long a page: give at most 10000" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []

@@ -35,6 +35,14 @@ def check_file(option: str, file: Path) -> None:
                 pass
 
 
+def check_page_size(option: str, size: int, most: int) -> None:
+    """Raise Unusable for a page of nothing, and for one that no browser shows, which takes minutes to make."""
+    if size < 1:
+        raise Unusable(f"{option} {size} leaves nothing to walk through: give at least 1")
+    if size > most:
+        raise Unusable(f"{option} {size}: no browser shows so long a page: give at most {most}")
+
+
 def check_page(option: str, file: Path) -> None:
     """Raise Unusable unless a page can be written to `file`: like `check_file`, and only in the place of a page."""
     check_file(option, file)

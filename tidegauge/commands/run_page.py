@@ -9,7 +9,7 @@ from typing import Annotated
 import attrs
 from cyclopts import Parameter
 
-from tidegauge.commands.outputs import check_page, write_text
+from tidegauge.commands.outputs import check_page, check_page_size, write_text
 from tidegauge.exits import Unusable
 from tidegauge.model_tests.harness.simulation.options import Options, told_turns
 
@@ -17,6 +17,8 @@ STEPS = 100
 """Of a page, unless its reader says otherwise."""
 STATES = 150
 """The same of states; a state of a run has a hundred choices and more."""
+MOST_STEPS, MOST_STATES = 10_000, 2_000
+"""Of a page: a thousand states of a run are 6 MB."""
 
 
 @attrs.frozen
@@ -39,7 +41,10 @@ class RunPage:
     ] = None
     page_steps: Annotated[int, Parameter(help="Steps of that page.")] = STEPS
     page_states: Annotated[
-        int, Parameter(help="States of that page: those of its steps, and others near its first step.")
+        int,
+        Parameter(
+            help=f"States of that page: those of its steps, and others near its first step; at most {MOST_STATES}."
+        ),
     ] = STATES
 
     def check(self, *, seeds: int, has_groups: bool, breeds: bool) -> None:
@@ -54,9 +59,8 @@ class RunPage:
         if has_groups:
             words = "runs of groups are followed group by group, and not as partitions: leave --groups out"
             raise Unusable(f"--page {self.page}: {words}")
-        for option, value in (("--page-steps", self.page_steps), ("--page-states", self.page_states)):
-            if value < 1:
-                raise Unusable(f"{option} {value} leaves nothing to walk through: give at least 1")
+        check_page_size("--page-steps", self.page_steps, MOST_STEPS)
+        check_page_size("--page-states", self.page_states, MOST_STATES)
         if self.page_from is not None and self.page_from < 1:
             raise Unusable(f"--page-from {self.page_from}: the first step is 1")
         check_page("--page", self.page)

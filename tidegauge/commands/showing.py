@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import attrs
 from cyclopts import Parameter
 
-from tidegauge.commands.outputs import check_page, write_text
+from tidegauge.commands.outputs import check_page, check_page_size, write_text
 from tidegauge.exits import Unusable
 from tidegauge.model_tests.harness.report.state_space import STATES, Way
 from tidegauge.spec.kernel.exploration import Exploration
@@ -19,6 +19,8 @@ from tidegauge.spec.kernel.narrating import narrate
 from tidegauge.spec.kernel.simulation import walk
 from tidegauge.spec.kernel.traces import Trace
 
+MOST_STATES = 10_000
+"""Of a page: so many states of a small model are 5 MB."""
 WALKED = 60
 """Steps of the random walk that a page may begin with."""
 
@@ -35,15 +37,16 @@ class Showing:
             "what is near."
         ),
     ] = None
-    page_states: Annotated[int, Parameter(help="States of that page, at least those of its traces.")] = STATES
+    page_states: Annotated[
+        int, Parameter(help=f"States of that page, at least those of its traces; at most {MOST_STATES}.")
+    ] = STATES
     page_seed: Annotated[int | None, Parameter(help="Begin that page with a random walk of this seed.")] = None
 
     def check(self, machine: Machine[Any]) -> None:
         """Raises Unusable for a lane that the machine has not, or a page that cannot be written."""
         if self.lane is not None:
             check_lane(machine, self.lane)
-        if self.page_states < 1:
-            raise Unusable(f"--page-states {self.page_states} leaves nothing to walk through: give at least 1")
+        check_page_size("--page-states", self.page_states, MOST_STATES)
         if self.page_seed is not None and self.page is None:
             raise Unusable(f"--page-seed {self.page_seed}: name the page, by --page FILE")
         if self.page is not None:
