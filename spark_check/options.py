@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_session_options", "parsed", "positive", "session_of"]
 
+MOST_CORES = 64
+"""Each is a process of Python of some hundred megabytes."""
 MakeParser = Callable[[bool], argparse.ArgumentParser]
 """Makes the parser; with True one that misses nothing that is not there."""
 
@@ -102,8 +104,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _cores(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers: use 1 or more")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_CORES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers: use 1 to {MOST_CORES}")
     return int(text)
 
 

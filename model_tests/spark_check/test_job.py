@@ -494,11 +494,11 @@ def test_a_misspelt_option_is_named_before_what_is_missing(capsys: pytest.Captur
 
 
 def test_a_number_of_workers_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for cores in ("0", "-1", "two"):
+    for cores in ("0", "-1", "two", "65", "1000000000"):
         with pytest.raises(SystemExit) as raised:
             main(["histories", "--out", "out", f"--cores={cores}"])
         assert raised.value.code == 2
-        assert f"{cores!r} is not a number of workers" in capsys.readouterr().err
+        assert f"{cores!r} is not a number of workers: use 1 to 64" in capsys.readouterr().err
 
 
 def test_an_interrupted_job_says_how_to_go_on(

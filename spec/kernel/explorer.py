@@ -19,7 +19,7 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.plain import PlainSearch
-from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
+from tidegauge.spec.kernel.progress import MOST_WORKERS, UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
 from tidegauge.spec.kernel.storage import Storage
 from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
 from tidegauge.spec.kernel.walking import random_of_walk
@@ -75,8 +75,8 @@ def explore(
         raise TypeError(f"explore takes a machine, not {machine!r}: for example tidegauge.Replication(brokers=3)")
     if limits.seconds is not None and clock is None:
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
-    if workers < 1:
-        raise ValueError(f"workers={workers}: a search takes at least one")
+    if not 1 <= workers <= MOST_WORKERS:
+        raise ValueError(f"workers={workers}: a search takes at least one, and at most {MOST_WORKERS}")
     trial = TRIAL if trial is None else trial
     if storage is not None:
         if engine is Engine.PLAIN:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
@@ -16,6 +16,8 @@ from tidegauge.spec.kernel.statistics import estimated_states
 
 Clock = Callable[[], float]
 """Returns seconds; only differences are used."""
+MOST_WORKERS: Final = 64
+"""Of a search: each may be a process of some hundred megabytes."""
 
 
 N = TypeVar("N", int | None, float | None)

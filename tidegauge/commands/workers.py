@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tidegauge.exits import Unusable
+from tidegauge.spec.kernel.progress import MOST_WORKERS
 
-__all__ = ["MOST_WORKERS", "check_workers"]
-
-MOST_WORKERS = 64
-"""Each may be a process of some hundred megabytes."""
+__all__ = ["check_workers"]
 
 
 def check_workers(workers: int) -> None:

@@ -158,8 +158,9 @@ def test_states_of_a_class_that_no_other_process_knows_are_refused_in_words() ->
 
 
 def test_what_workers_cannot_do_is_refused() -> None:
-    with pytest.raises(ValueError, match="workers=0: a search takes at least one"):
-        explore(DieHard(), workers=0)
+    for workers in (-1, 0, 65, 10**9):
+        with pytest.raises(ValueError, match=f"workers={workers}: a search takes at least one, and at most 64"):
+            explore(DieHard(), workers=workers)
     with pytest.raises(ValueError, match="declares no interchangeable processes"):
         explore(REGISTRY.machine("idempotence-two-producers"), workers=2, symmetry=True)
 
