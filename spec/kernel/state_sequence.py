@@ -24,7 +24,8 @@ class StateSequence(Sequence[S], Generic[S]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[S]: ...
     def __getitem__(self, index: int | slice) -> S | Sequence[S]:
+        known = range(len(self))
         if isinstance(index, slice):
-            return self._made(range(*index.indices(len(self))))
-        (state,) = self._made((index,))
+            return self._made(known[index])
+        (state,) = self._made((known[index],))  # an IndexError where there is none, which ends a loop over all
         return state
