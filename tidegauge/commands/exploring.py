@@ -44,7 +44,11 @@ class Ending:
     max_states: Annotated[int | None, Parameter(help="Stop after so many distinct states.")] = None
     max_depth: Annotated[int | None, Parameter(help="Stop after so many levels.")] = None
     max_seconds: Annotated[
-        float | None, Parameter(help="Stop after so many CPU seconds; with workers, so many seconds.")
+        float | None,
+        Parameter(
+            help="Stop after so many CPU seconds; with workers, so many seconds. What the fast engine compiles counts: "
+            "some 20 seconds the first time, which nothing cuts short."
+        ),
     ] = None
 
     @property
