@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain, product
 from typing import Any
 
+import attrs
 import pytest
 
 from tidegauge.spec.groups.classic import properties as classic
 from tidegauge.spec.groups.classic.coordinating import BEATING, is_present
-from tidegauge.spec.groups.classic.state import ENDED, Joined
+from tidegauge.spec.groups.classic.state import ENDED, Joined, Status
 from tidegauge.spec.groups.classic.state import CommitRequest as ClassicCommit
+from tidegauge.spec.groups.classic.state import Phase as ClassicPhase
 from tidegauge.spec.groups.consumer import properties as consumer
+from tidegauge.spec.groups.consumer.classic_group import Stage
 from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, NONE, CommitRequest, Phase
 from tidegauge.spec.groups.migration import properties as migration
 from tidegauge.spec.groups.migration.properties import members_of
@@ -66,7 +70,26 @@ def test_who_is_present_goes_on_under_the_member_id(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSIC)
-def test_a_classic_group_has_one_committer_of_each_partition(name: str) -> None:
+def test_a_group_waits_for_a_late_member_as_long_as_it_has_a_time_for_that(name: str) -> None:
+    found = set()
+    for machine, _, _, state in steps(name):
+        if state.group is None:
+            continue
+        for status, timeout in product(Status, (False, True)):
+            group, timed = evolve(state.group, status=status), attrs.evolve(machine, sync_timeout=timeout)
+            is_late = any(member.unsynced for member in group.members)
+            holds = timeout and is_late and status in (Status.COMPLETING_REBALANCE, Status.STABLE)
+            assert timed.may_expire_sync(group) == holds
+            found.add((holds, is_late, timeout))
+    assert {(True, True, True), (False, True, True), (False, False, True), (False, True, False)} <= found
+
+
+Taken = Callable[[Any, Any, int, int], bool]
+"""Whether the commit of a process of a state would be taken of a partition."""
+
+
+def commits_of_one(name: str, rule: Callable[[Any], Callable[[Any], bool]], is_taken: Taken) -> set[bool]:
+    """Hold a rule against one that asks of each process, and of each partition that it owns; what was found."""
     found = set()
     for machine, _, _, reached in steps(name):
         for state in (reached, owning_all(reached)):
@@ -74,38 +97,91 @@ def test_a_classic_group_has_one_committer_of_each_partition(name: str) -> None:
                 partition
                 for number, process in enumerate(state.processes)
                 for partition in process.owned
-                if state.group is not None
-                and machine.may_commit(process)
-                and not machine.commit_error(
-                    state.group,
-                    machine.instance_of(number),
-                    ClassicCommit(number, process.member_id, process.generation, partition, 0),
-                )
+                if state.group is not None and is_taken(machine, state, number, partition)
             ]
             holds = len(owners) == len({*owners})
-            assert classic.one_committer(machine)(state) == holds
+            assert rule(machine)(state) == holds
             found.add(holds)
-    assert found == {False, True}
+    return found
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_a_classic_group_has_one_committer_of_each_partition(name: str) -> None:
+    def is_taken(machine: Any, state: Any, number: int, partition: int) -> bool:
+        process = state.processes[number]
+        request = ClassicCommit(number, process.member_id, process.generation, partition, 0)
+        refusal = machine.commit_error(state.group, machine.instance_of(number), request)
+        return machine.may_commit(process) and not refusal
+
+    assert commits_of_one(name, classic.one_committer, is_taken) == {False, True}
 
 
 @pytest.mark.parametrize("name", CONSUMERS + MIGRATIONS)
 def test_a_consumer_group_has_one_committer_of_each_partition(name: str) -> None:
+    def is_taken(machine: Any, state: Any, number: int, partition: int) -> bool:
+        process = state.processes[number]
+        request = CommitRequest(number, process.member_id, process.epoch, partition, 0)
+        return not machine.committing_error(state, request)
+
+    assert True in commits_of_one(name, consumer.one_committer, is_taken)
+
+
+def with_each(state: Any, **changes: Any) -> Iterator[Any]:
+    """The state as often as it has processes: one of them is changed so in each."""
+    for number, process in enumerate(state.processes):
+        others = state.processes[:number], state.processes[number + 1 :]
+        yield evolve(state, processes=(*others[0], evolve(process, **changes), *others[1]))
+
+
+def only_replaced_and_refused(machine: Any, state: Any) -> bool:
+    """Whether each process that was fenced was replaced, and each that was refused has no protocol of all others."""
+    is_mistaken = times(state.spent, "FailOver") or times(state.spent, "DelayJoin")
+    instances = [machine.instance_of(number) for number in range(machine.processes)]
+    for number, process in enumerate(state.processes):
+        is_only = instances.count(instances[number]) < 2 and not is_mistaken
+        if process.phase is ClassicPhase.FENCED and (instances[number] == NONE or is_only):
+            return False
+        known = set(machine.protocols_of(number))
+        has_common = all(known & set(machine.protocols_of(other)) for other in range(machine.processes))
+        if process.phase is ClassicPhase.REFUSED and has_common and not times(state.spent, "FailOver"):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_only_the_replaced_are_fenced_and_only_odd_ones_refused(name: str) -> None:
     found = set()
     for machine, _, _, reached in steps(name):
-        for state in (reached, owning_all(reached)):
-            owners = [
-                partition
-                for number, process in enumerate(state.processes)
-                for partition in process.owned
-                if state.group is not None
-                and not machine.committing_error(
-                    state, CommitRequest(number, process.member_id, process.epoch, partition, 0)
-                )
-            ]
-            holds = len(owners) == len({*owners})
-            assert consumer.one_committer(machine)(state) == holds
+        altered = (with_each(reached, phase=phase) for phase in (ClassicPhase.FENCED, ClassicPhase.REFUSED))
+        for state in (reached, *chain.from_iterable(altered)):
+            holds = only_replaced_and_refused(machine, state)
+            assert classic.only_the_replaced_are_fenced(machine)(state) == holds
             found.add(holds)
-    assert True in found
+    assert found == {False, True}
+
+
+def no_process_is_ahead(state: Any) -> bool:
+    if state.group is None or state.classic is not None:
+        return True
+    for process in state.processes:
+        member = state.group.member(process.member_id)
+        is_sure = not process.classic or process.stage is Stage.IN
+        if is_sure and member is not None and process.epoch > member.epoch:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("name", MIGRATIONS)
+def test_told_epochs_are_those_of_the_members(name: str) -> None:
+    found = set()
+    for machine, _, _, reached in steps(name):
+        told = migration.invariants(machine)["ToldEpochsAreTheMembers"]
+        epochs = {process.epoch + 1 for process in reached.processes}
+        for state in (reached, *chain.from_iterable(with_each(reached, epoch=epoch) for epoch in epochs)):
+            holds = no_process_is_ahead(state)
+            assert told(state) == holds
+            found.add(holds)
+    assert found == {False, True}
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
