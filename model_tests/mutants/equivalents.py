@@ -244,6 +244,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`self.resolved.keys() < group.expressions`": "the same group with an equal mapping: the comparison saves a copy",
     "impl/coordinators/groups/classic/members.py ClassicRules.replacement_failed: `replacement.old_leader or ''` -> "
     "`replacement.old_leader`": "a stable group that has members has a leader: the operand is for the type checker",
+    "impl/coordinators/groups/classic/members.py ClassicRules.replaced: `replacement.old_leader or ''` -> "
+    "`replacement.old_leader`": "a stable group that has members has a leader: the operand is for the type checker",
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.finish_joining: `group.state is "
+    "ClassicState.PREPARING_REBALANCE and group.initial is None and group.has_all_joined` -> "
+    "`group.initial is None and group.has_all_joined`": (
+        "in a generation only who replaces a static member has a JoinGroup that waits, and that found room: "
+        "where one more is refused, not all wait so"
+    ),
     "impl/coordinators/groups/classic/members.py ClassicRules.leave_one: `member_id == NO_MEMBER and "
     "leaving.instance_id is not None` -> `member_id == NO_MEMBER`": (
         "who has no instance id is no static member that is known: the operand is for the type checker"

@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.fields import LONGEST_STRING
 from tidegauge.impl.coordinators.groups.classic import subscriptions
+from tidegauge.impl.coordinators.groups.classic.coordinator import End
 from tidegauge.impl.coordinators.groups.classic.messages import (
     Heartbeat,
     JoinGroup,
@@ -64,6 +65,33 @@ def test_operators_are_told_of_a_member_that_sends_nothing_and_of_those_who_neve
     group.noted()
     group.after(REBALANCE_MS)
     assert group.noted()[0] == (Noted.REMOVED, 1, "", 1), "it has not sent SyncGroup"
+
+
+def test_operators_are_told_how_many_members_have_left_together() -> None:
+    group = Members()
+    a, b, _ = group.stable("a", "b", "c")
+    outcome = group.core.leave(LeaveGroup("g", (Leaving(a), Leaving("nobody"), Leaving(b))), "leave", group.now)
+    (began,) = [note for note in outcome.notes if note.what is Noted.REBALANCE]
+    assert began.why == "2 members have left"
+
+
+def test_who_follows_a_coordinator_is_told_that_a_group_is_not_deleted_after_all() -> None:
+    group = Members()
+    (a,) = group.stable("a")
+    group.leave("leaves", Leaving(a))
+    told: list[Any] = []
+    group.core.watch = lambda asked, known, came, token: told.append((asked, known.state))
+    group.core.ending(["g"])
+    group.core.kept(["g"])
+    assert told == [(End.ENDING, ClassicState.DEAD), (End.KEPT, ClassicState.EMPTY)]
+
+
+def test_a_protocol_that_no_member_knows_any_more_is_forgotten() -> None:
+    group = Members()
+    both = (*RANGE, Protocol("sticky", b""))
+    (a,) = group.stable("a", protocols=both)
+    group.join("again", a, protocols=both[1:])
+    assert dict(group.group.supported) == {"sticky": 1}
 
 
 def test_who_follows_a_coordinator_is_told_what_it_takes_in() -> None:
