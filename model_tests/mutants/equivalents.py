@@ -244,6 +244,14 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`self.resolved.keys() < group.expressions`": "the same group with an equal mapping: the comparison saves a copy",
     "impl/coordinators/groups/classic/members.py ClassicRules.replacement_failed: `replacement.old_leader or ''` -> "
     "`replacement.old_leader`": "a stable group that has members has a leader: the operand is for the type checker",
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.joining_timed_out: "
+    "guard `if group.state is not ClassicState.PREPARING_REBALANCE` -> nothing": (
+        "the deadline is cancelled when a generation begins"
+    ),
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.session_timed_out: guard `if member is None` -> "
+    "nothing": "whoever takes a member out of the group cancels its deadline: the guard is for the type checker",
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.generation_told: `group.leader or ''` -> "
+    "`group.leader`": "a generation that has members has a leader: the operand is for the type checker",
     "impl/coordinators/groups/classic/members.py ClassicRules.replaced: `replacement.old_leader or ''` -> "
     "`replacement.old_leader`": "a stable group that has members has a leader: the operand is for the type checker",
     "impl/coordinators/groups/classic/rebalances.py RebalanceRules.finish_joining: `group.state is "
