@@ -249,9 +249,13 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "the deadline is cancelled when a generation begins"
     ),
     "impl/coordinators/groups/classic/rebalances.py RebalanceRules.session_timed_out: guard `if member is None` -> "
-    "nothing": "whoever takes a member out of the group cancels its deadline: the guard is for the type checker",
+    "nothing": "who takes a member out of the group cancels its deadline: the guard is for the type checker",
     "impl/coordinators/groups/classic/rebalances.py RebalanceRules.generation_told: `group.leader or ''` -> "
     "`group.leader`": "a generation that has members has a leader: the operand is for the type checker",
+    "impl/coordinators/groups/classic/rebalances.py RebalanceRules.elect_leader: `group.leader or ''` -> "
+    "`group.leader`": "no member has no id: it is not among the members either way",
+    "impl/coordinators/groups/classic/members.py ClassicRules.join_static: `request.instance_id or ''` -> "
+    "`request.instance_id`": "who comes here has an instance id: the operand is for the type checker",
     "impl/coordinators/groups/classic/members.py ClassicRules.replaced: `replacement.old_leader or ''` -> "
     "`replacement.old_leader`": "a stable group that has members has a leader: the operand is for the type checker",
     "impl/coordinators/groups/classic/rebalances.py RebalanceRules.finish_joining: `group.state is "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.coordinator import NOTHING
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, Moment
@@ -53,6 +54,22 @@ def test_a_session_that_ends_before_the_new_id_is_in_the_log_begins_anew_with_th
     assert group.group.members[b].session_deadline == group.now_ms + SESSION_MS
     group.after(SESSION_MS)
     assert group.state == ("PreparingRebalance", 1, {a})
+
+
+def test_a_new_id_that_is_not_in_the_log_stays_the_members_where_another_generation_is_stable_by_then() -> None:
+    group = Members()
+    a = static_a(group)
+    group.join("b restarts", instance_id="b")
+    (late,) = group.writes
+    group.writes.clear()
+    group.join("a leads", a)
+    b = group.group.instances["b"]
+    group.sync("b syncs again", b)
+    group.sync("a assigns", a)
+    group.commit()
+    assert group.state == ("Stable", 2, {a, b})
+    group.take(group.core.failed(late, ErrorCode.not_coordinator, group.now))
+    assert group.state == ("Stable", 2, {a, b})
 
 
 def test_what_was_due_when_another_broker_became_the_coordinator_brings_nothing_about() -> None:
