@@ -24,8 +24,8 @@ def last_batch(segments: Sequence[Segment]) -> BatchHeader | None:
 def hold_nothing(segments: Iterable[Segment], gaps: Sequence[Gap]) -> bool:
     """Whether no offset of these segments is known to be intact: each lies in a gap of their log."""
     ranges = [(segment.base_offset, segment.next_offset) for segment in segments]
-    lost = [min(gap.end, end) - max(gap.start, base) for base, end in ranges for gap in gaps]
-    return sum(end - base for base, end in ranges) == sum(one for one in lost if one > 0)
+    lost = [max(0, min(gap.end, end) - max(gap.start, base)) for base, end in ranges for gap in gaps]
+    return sum(end - base for base, end in ranges) == sum(lost)
 
 
 def first_batch(segments: Iterable[Segment]) -> Beside:

@@ -42,7 +42,6 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.storage import checkpoints
-from tidegauge.impl.storage.checkpoints import PARTITION_METADATA
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
@@ -137,9 +136,6 @@ def recover_segments(
     `names` are those in the directory. `epochs` becomes what the checkpoint says of the segments that are believed, and
     what the others hold.
     """
-    is_bare = len(names.all) <= (PARTITION_METADATA in names)
-    if is_bare and checkpointed.knows_nothing and not checkpointed.clean_shutdown:  # a new log
-        return [], NOTHING_RECOVERED
     has_deleted = bool(names.deleted)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
     is_clean = checkpointed.clean_shutdown
@@ -451,8 +447,9 @@ class _Recovering:
         with suppress(RecordError):
             ends = [header.next_offset for header in segment.headers()]
             beyond = list(islice(segment.headers_from(base), 2))
-            is_borne_out = any(one.base_offset in ends or one.next_offset == following for one in beyond)
-            if not beyond or not (len(beyond) > 1 or is_borne_out) or self._leads_to(base, following):
+            if not beyond or self._leads_to(base, following):
+                return False
+            if len(beyond) == 1 and beyond[0].base_offset not in ends and beyond[0].next_offset != following:
                 return False
             return not self._holds_batches(base, following) or ends[0] <= base
         return False

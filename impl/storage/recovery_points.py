@@ -36,11 +36,6 @@ class Checkpointed(NamedTuple):
     reads_all: bool = False
     """Whether all of the log is to be read, whatever is known of it."""
 
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether no checkpoint says that the log ever held a record."""
-        return self.recovery_point == self.log_start_offset == self.high_watermark == 0
-
     def start_not_denied(self, entries: Sequence[EpochEntry] | None) -> int:
         """The log start, unless leader epochs deny it: 0 then. Without any nothing is denied."""
         start = self.log_start_offset

@@ -209,7 +209,7 @@ def _is_value(reader: _Reader, position: int, header: BatchHeader) -> bool:
 
 def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | DamagedExtent]:
     """(position, header) of each intact batch of a file, and what lies between them that is none."""
-    reader, noted = _Reader(file), bounds.around.noted
+    reader = _Reader(file)
     expected, epoch = bounds.base_offset, bounds.around.epoch
     position, damaged_from = 0, None
     before: BatchHeader | None = None
@@ -224,11 +224,7 @@ def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | Dam
         if (
             header is None
             or not _continues(reader, position, header, bounds, expected, epoch)
-            or (
-                noted is not None
-                and noted.is_odd(header)
-                and _is_accused(reader, position, header, bounds, before, begun=damaged_from is not None)
-            )
+            or _is_accused(reader, position, header, bounds, before, begun=damaged_from is not None)
         ):
             damaged_from = position if damaged_from is None else damaged_from
             position = _behind(reader, position, header, bounds, expected)
@@ -347,9 +343,12 @@ def _next_intact(reader: _Reader, position: int, header: BatchHeader, bounds: Bo
 def _is_accused(
     reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, before: BatchHeader | None, *, begun: bool
 ) -> bool:
-    """Whether the batches beside one whose leader epoch is odd say that it is damaged; `begun`: damage lies before."""
+    """Whether a batch's leader epoch is odd, and the batches beside it say that it is damaged.
+
+    `begun`: damage lies before.
+    """
     noted, _, last_before, _ = bounds.around
-    if noted is None:
+    if noted is None or not noted.is_odd(header):
         return False
     if before is None and last_before is not None:
         before = last_before()

@@ -169,6 +169,15 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`position + HEADER_SIZE <= self.size`": (
         "so near to the end of the file no place is plausible and no batch intact: it ends the search a few bytes later"
     ),
+    "impl/storage/recovery.py _Recovering._is_made_up: `2` -> `3` in `islice(segment.headers_from(base), 2)`": (
+        "it matters whether there is one or more"
+    ),
+    "impl/storage/recovery.py _Recovering._is_made_up: `False` -> `True` (3)": (
+        "the file has just been read, and what is damaged in it is walked over: no header raises"
+    ),
+    "impl/storage/noted_epochs.py NotedEpochs.is_odd: `start <= offset < end` -> `start < offset < end`": (
+        "what was looked up last is looked up again"
+    ),
     "impl/coordinators/transactions/coordinator.py TransactionCoordinator._append: `1` -> `2`": (
         "numbers of records are compared with each other, and no two are the same"
     ),

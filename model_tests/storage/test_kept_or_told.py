@@ -114,6 +114,12 @@ def cleaned_at_its_front_without_what_follows() -> SimulatedDisk:
     return disk
 
 
+def with_a_batch_of_its_own() -> SimulatedDisk:
+    """The cleaner has left out a batch, and a file has it that ends before the next one."""
+    content = written().files()[CLOSED]
+    return cleaned(0, 2, 3, made_up={5: content[SIZE : 2 * SIZE]})()
+
+
 def with_foreign_epochs() -> SimulatedDisk:
     """The last file is empty, the cleaner has taken the last batches, and an epoch is to begin with the last one."""
     disk = cleaned(0, 1)()
@@ -224,6 +230,14 @@ SHAPES: Final = (
         gaps=[(8, END)],
         kept={f"{file_name(7, LOG_SUFFIX)}.stray": []},
         mark=6,
+    ),
+    Shape(
+        MADE_UP,
+        "the file is kept, its name ends in `.stray`, and all others are served",
+        "stray segment set aside",
+        with_a_batch_of_its_own,
+        [*range(5), *range(6, 12)],
+        kept={KEPT_5: [5]},
     ),
     Shape(
         "the same, and one batch is behind that, which neither begins where another one ends nor ends where the next "
@@ -363,6 +377,19 @@ def test_a_copy_of_a_file_under_an_earlier_name_makes_no_stray_of_it() -> None:
     assert log.recovery.strays == ()
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(6, 8)]
     assert list(readable(log)) == [*range(5), *range(8, 12)]
+
+
+def test_batches_left_behind_the_damaged_end_of_a_file_make_no_stray_of_the_next_one() -> None:
+    """That one leads from its own name to the next: it has what they are copies of."""
+    disk = written()
+    closed, active = disk.files()[CLOSED], disk.files()[ACTIVE]
+    replaced(disk, CLOSED, closed + active[SIZE : 3 * SIZE])
+    flip(disk, CLOSED, 3, FIELDS["value"])
+    replaced(disk, name(END), b"")
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
+    assert log.recovery.strays == ()
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(7, 8)]
+    assert list(readable(log)) == [*range(7), *range(8, END)]
 
 
 def test_a_repair_that_empties_a_log_keeps_what_lies_behind_the_damaged_end_of_a_file() -> None:

@@ -52,6 +52,18 @@ def test_the_checkpoint_says_where_a_log_starts_inside_a_segment() -> None:
     assert checkpointed(disk) == ["0", "0"], "the first segment's name says it"
 
 
+@pytest.mark.parametrize("start", [0, 1, 2, 5])
+def test_before_a_log_that_began_at_an_offset_nothing_is_missing(start: int) -> None:
+    """Its first leader epoch is noted at the offset before."""
+    disk = SimulatedDisk(random.Random(0))
+    log = Log.open(disk, "logs/tide-0", CONFIG, 0)
+    log.truncate_fully_and_start_at(start, epoch=0)
+    append(log, 3)
+    log.close()
+    log = Log.open(disk, "logs/tide-0", CONFIG, 0, recovery_point=start + 3, clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset, log.damage.gaps) == (start, start + 3, [])
+
+
 def test_a_log_start_is_durable_once_it_is_written_and_not_before() -> None:
     _, log = opened(disk := SimulatedDisk(random.Random(0)))
     append(log, 5)

@@ -208,7 +208,7 @@ def test_a_segment_behind_the_end_that_a_clean_stop_has_noted_leaves_the_end_in_
     log = opened(without_segments(0, 8), recovery_point=4, high_watermark=0)
     assert (log.log_end_offset, readable(log)) == (4, [0, 1, 2, 3])
     assert log.recovery.strays == (f"{file_name(8, LOG_SUFFIX)}.stray",)
-    assert [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert [line for line in caplog.messages if line.startswith("log end in doubt") and " log_end=4 " in line]
     assert (log.recovery.may_end_early, log.recovery.lost_nothing) == (True, False)
 
 
@@ -299,6 +299,29 @@ def test_no_batch_begins_where_a_closed_log_ended() -> None:
         flip(disk, ACTIVE, 3, FIELDS["base offset"], bit)  # from 11 to 12
     log = opened(disk)
     assert (log.log_end_offset, readable(log)) == (END, without(10, 11))
+
+
+def test_after_a_crash_a_batch_may_begin_where_the_log_once_ended() -> None:
+    """It was appended and flushed after the recovery point was written; what lies before that is damaged."""
+    disk = written(clean=False)
+    flip(disk, ACTIVE, 2, FIELDS["value"])
+    log = opened(disk, clean=False, recovery_point=11)
+    assert (log.log_end_offset, readable(log)) == (END, without(10))
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_where_the_last_file_is_damaged_a_snapshot_is_believed_rather_than_a_recovery_point(
+    damaged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A whole one that ends at the recovery point bears it out."""
+    disk = written()
+    disk.open(f"{DIRECTORY}/{file_name(END + 3, SNAPSHOT_SUFFIX)}", create=True).append(b"of no producers")
+    if damaged:
+        flip(disk, ACTIVE, 1, FIELDS["value"])
+    log = opened(disk)
+    assert ("recovery point rejected" in caplog.text) == damaged
+    assert log.log_end_offset == (END + 3 if damaged else END)
+    assert readable(log) == (without(9) if damaged else without())
 
 
 @pytest.mark.parametrize(("high_watermark", "end"), [(MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET), (1 << 31, 0)])

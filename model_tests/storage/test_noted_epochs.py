@@ -11,12 +11,14 @@ from typing import Final
 import pytest
 
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.records.batches import assign
+from tidegauge.impl.records.batches import BatchHeader, assign
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.noted_epochs import Beside, NotedEpochs
 from tidegauge.model_tests.amounts import crossed
 
 DIRECTORY: Final = "logs/tide-0"
@@ -300,6 +302,38 @@ def test_of_a_checkpoint_that_is_wrong_about_one_batch_an_operator_can_rid_the_l
     disk.remove(CHECKPOINT)
     log = opened(disk, end=len(epochs))
     assert (len(readable(log)), [tuple(entry) for entry in log.epochs.entries]) == (len(epochs), begun(epochs))
+
+
+def header(offset: int, epoch: int) -> BatchHeader:
+    one = BatchHeader.parse(build_batch([Record(0, 100, None, b"x")]))
+    return one._replace(base_offset=offset, partition_leader_epoch=epoch)
+
+
+@pytest.mark.parametrize(("epoch", "both"), [(0, True), (1, False), (2, False), (4, False), (5, False), (6, True)])
+def test_one_epoch_that_fits_between_those_beside_it_is_accused_and_any_number_of_others(
+    epoch: int, both: bool
+) -> None:
+    """Two batches have it where 3 is noted, between one of epoch 1 and one of epoch 5."""
+    noted = NotedEpochs([EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6)], 9)
+    before, behind = Beside(header(2, 1), is_damaged=False), Beside(header(6, 5), is_damaged=False)
+    assert noted.accuses(header(4, epoch), before, behind)
+    assert not noted.contradiction
+    assert noted.accuses(header(5, epoch), before, behind) == both
+    assert bool(noted.contradiction) == (not both)
+
+
+@pytest.mark.parametrize(("entry", "is_rejected"), [((6, END), False), ((6, END + 1), True), ((6, END + 5), True)])
+def test_a_checkpoint_that_goes_on_behind_the_end_of_a_closed_log_is_told_and_believed_in_nothing(
+    entry: tuple[int, int], is_rejected: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No batch contradicts it."""
+    disk = written()
+    entries = [*begun(EPOCHS), entry]
+    note(disk, entries)
+    log = opened(disk)
+    assert (readable(log), log.damage.gaps) == (without(), [])
+    assert log.recovery.checkpointed_epochs == (None if is_rejected else tuple(entries))
+    assert ("checkpoint rejected" in caplog.text) == is_rejected
 
 
 @pytest.mark.parametrize("clean", [False, True])

@@ -97,6 +97,10 @@ def last_of(delta: int) -> Callable[[bytearray], None]:
     return lambda content: struct.pack_into(">i", content, DELTA_POSITION, delta)
 
 
+def of_size(size: int) -> Callable[[bytearray], None]:
+    return lambda content: struct.pack_into(">i", content, BASE_OFFSET_SIZE, size - BATCH_PREFIX)
+
+
 @pytest.mark.parametrize(
     ("spoil", "is_looked_at"),
     [
@@ -108,6 +112,9 @@ def last_of(delta: int) -> Callable[[bytearray], None]:
         (last_of(-1), False),
         (last_of(LIMIT - 3), True),
         (last_of(LIMIT - 2), False),
+        (of_size(HEADER_SIZE), True),
+        (of_size(HEADER_SIZE - 1), False),
+        (of_size(0), False),
         (lambda content: struct.pack_into(">i", content, EPOCH_POSITION, 0), True),
         (lambda content: struct.pack_into(">i", content, EPOCH_POSITION, -1), False),
     ],
@@ -321,3 +328,12 @@ def test_a_batch_behind_damage_is_told_from_one_that_is_the_value_of_a_damaged_r
     assert not holds_batch(file_of(holder + value + b"\x00" * 80), 0, 7), "that offset is left for it"
     sized = encode_varint(len(value)) + value
     assert holds_batch(file_of(holder + sized + behind), 0, 6) == (behind != b"\x00" * 80), "what follows bears it out"
+
+
+@pytest.mark.parametrize("behind", [5, 6, 7])
+def test_a_batch_with_another_one_behind_it_is_no_value_though_what_stands_before_it_looks_like_its_size(
+    behind: int,
+) -> None:
+    """Wherever that other one begins: its own base offset may have changed."""
+    one = batch(6)
+    assert holds_batch(file_of(b"\x00" * 80 + encode_varint(len(one)) + one + batch(behind)), 0, 6)

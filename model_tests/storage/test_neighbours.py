@@ -1,0 +1,36 @@
+"""What lies beside a segment of a log that is opened, and whether anything of a log is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.impl.storage.damage import Gap
+from tidegauge.impl.storage.neighbours import hold_nothing
+from tidegauge.model_tests.storage.test_damage import END, opened, written
+
+
+@pytest.mark.parametrize(
+    ("gaps", "is_nothing_left"),
+    [
+        ([], False),
+        ([(0, END)], True),
+        ([(0, END + 3)], True),
+        ([(0, END), (END + 3, END + 5)], True),
+        ([(0, 4), (4, 6), (6, 8), (8, END)], True),
+        ([(1, END)], False),
+        ([(0, END - 1)], False),
+        ([(0, 5), (6, END)], False),
+        ([(0, END - 1), (END + 3, END + 5)], False),
+    ],
+)
+def test_segments_hold_nothing_if_all_their_offsets_lie_in_gaps(
+    gaps: list[tuple[int, int]], is_nothing_left: bool
+) -> None:
+    log = opened(written())
+    assert hold_nothing(log.segments, [Gap(*gap, "gone") for gap in gaps]) == is_nothing_left
+
+
+@pytest.mark.parametrize(("start", "is_nothing_left"), [(3, True), (4, True), (5, False)])
+def test_segments_that_begin_later_lack_nothing_before(start: int, is_nothing_left: bool) -> None:
+    log = opened(written())
+    assert hold_nothing(log.segments[1:], [Gap(start, END, "gone")]) == is_nothing_left
