@@ -25,7 +25,7 @@ __all__ = ["InPhases"]
 
 Numbers = npt.NDArray[np.int64]
 
-_INTERVALS: Final = 2
+_INTERVALS: Final = 4
 """How many intervals between two looks at the clock each thread takes at once: the more, the less threads wait."""
 _SLICES: Final = 8
 """Slices of the states for each thread: who is done early takes one more."""

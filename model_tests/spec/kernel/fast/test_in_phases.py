@@ -91,6 +91,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(search, "INTERVAL", 64)
     monkeypatch.setattr(threads, "_FEW", 1)
     monkeypatch.setattr(table, "_MOVED", 1)
+    monkeypatch.setattr(in_phases, "_INTERVALS", 1)
     monkeypatch.setattr(in_phases, "_MANY_ASKED", 0)
     monkeypatch.setattr(in_phases, "_ROOM", 4)
     return found
