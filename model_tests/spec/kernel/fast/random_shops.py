@@ -127,8 +127,15 @@ class RandomShop(Machine[Shop]):
     def step_invariants(self) -> Mapping[str, StepInvariant[Shop]]:
         random = Random(f"steps {self.seed}")
         read, other, value = _read(random), _read(random), random.randint(0, MOST)
+
+        def follows(place: int, before: Shop, action: Action, after: Shop) -> bool:
+            old, new = before.behind.queue, after.behind.queue
+            if old is new or old == new or place >= min(len(old), len(new)):
+                return True  # what is the same before and after may be one object, or two that are equal
+            return number_of(old[place]) + number_of(new[place]) != value + MOST or other(after) != read(before)
+
         if random.random() < 0.5:
-            return {}
+            return {"each step": holds_of_each(range(LONGEST), follows)} if random.random() < 0.5 else {}
         return {"step": lambda before, action, after: before.room == after.room or read(before) <= other(after) + value}
 
     @property

@@ -92,7 +92,7 @@ def test_random_machines_of_states_in_parts_are_explored_alike(seeds: range) -> 
         reached |= {found.invariant for found in plain.violations} | {str(plain.cut)}
         reached |= {"large"} if plain.distinct > 100 else set()
         reached |= {"lasso"} if plain.convergence and plain.convergence.lassos else set()
-    assert reached >= {"step", "all", "each", "None", "Cut.STATES", "large", "lasso"}
+    assert reached >= {"step", "each step", "all", "each", "None", "Cut.STATES", "large", "lasso"}
 
 
 @pytest.mark.parametrize(
