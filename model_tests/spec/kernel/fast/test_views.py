@@ -10,7 +10,7 @@ import pytest
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
-from tidegauge.spec.kernel.fast.moving import Copied
+from tidegauge.spec.kernel.fast.moving import Copied, Gone, Moved
 from tidegauge.spec.kernel.fast.origins import in_order
 from tidegauge.spec.kernel.fast.questions import Itself
 from tidegauge.spec.kernel.fast.trie_tables import NOT_ASKED
@@ -80,6 +80,21 @@ def viewed() -> tuple[Layout, Run, Any]:
 
 def places(layout: Layout, run: Run) -> list[str]:
     return [layout.places[word] if word < layout.words else "a finding" for word in run.words]
+
+
+def changed(layout: Layout, run: Run, after: object) -> list[tuple[int, object]]:
+    """The words that change, one by one, of what moves as a whole or goes as well."""
+    found: list[tuple[int, object]] = []
+    changes(run, layout.root, after, found)
+    words = list[tuple[int, object]]()
+    for word, value in found:
+        if isinstance(value, Moved):
+            words += value.words
+        elif isinstance(value, Gone):
+            words += [(each, ABSENT) for each in value.words]
+        else:
+            words.append((word, value))
+    return words
 
 
 @pytest.mark.parametrize(
@@ -165,8 +180,7 @@ def test_a_view_behaves_as_what_it_is_a_view_of(look: Callable[[Shelf], object])
 def test_a_step_is_the_words_that_change() -> None:
     layout, run, shelf = viewed()
     after = evolve(shelf, items=(shelf.items[0], evolve(shelf.items[1], size=8)))
-    found: list[tuple[int, object]] = []
-    changes(run, layout.root, after, found)
+    found = changed(layout, run, after)
     assert [(layout.places[word], value) for word, value in found] == [(".items[1].size", 8)]
     assert run.words == []
 
@@ -216,16 +230,14 @@ def test_a_question_is_asked_of_a_value_once_and_when_somebody_wants_to_know() -
 
 def test_messages_that_stay_as_they_are_change_nothing() -> None:
     layout, run, shelf = viewed()
-    found: list[tuple[int, object]] = []
-    changes(run, layout.root, attrs.evolve(shelf, notes=(1,)), found)
+    found = changed(layout, run, attrs.evolve(shelf, notes=(1,)))
     assert "notes" in "".join(layout.places[word] for word, _ in found)
     assert ".orders" not in {layout.places[word] for word, _ in found}
 
 
 def test_a_row_that_moves_to_another_place_is_not_read() -> None:
     layout, run, shelf = viewed()
-    found: list[tuple[int, object]] = []
-    changes(run, layout.root, evolve(shelf, top=shelf.items[0]), found)
+    found = changed(layout, run, evolve(shelf, top=shelf.items[0]))
     places_of = [(layout.places[word], layout.places[by.word]) for word, by in found if isinstance(by, Copied)]
     assert places_of == [(f".top.{name}", f".items[0].{name}") for name in ("size", "name", "parts")]
     assert len(places_of) == len(found)
@@ -314,8 +326,7 @@ def test_a_value_in_parts_is_made_again(state: Store) -> None:
 @pytest.mark.parametrize("state", [FULL, EMPTY, Store((OTHER,)), Store((Label("a"), ORDER), OTHER)])
 def test_changes_of_parts_lead_to_the_row_of_the_state_after(step: Callable[[Any], Any], state: Store) -> None:
     layout, run, store = stored(state)
-    found: list[tuple[int, object]] = []
-    changes(run, layout.root, step(store), found)
+    found = changed(layout, run, step(store))
     row = [*run.row]
     for word, value in found:
         before = layout.values[value.word][run.row[value.word]] if isinstance(value, Copied) else plain(value)
@@ -342,8 +353,7 @@ def test_a_longer_tuple_or_another_class_has_more_words(state: Store) -> None:
 
 def test_what_moves_to_another_place_is_not_read() -> None:
     layout, run, store = stored(FULL)
-    found: list[tuple[int, object]] = []
-    changes(run, layout.root, evolve(store, best=store.rows[0]), found)
+    found = changed(layout, run, evolve(store, best=store.rows[0]))
     words = dict(zip(layout.places, range(layout.words), strict=True))
     copies = {layout.places[word]: layout.places[by.word] for word, by in found if isinstance(by, Copied)}
     assert copies[".best:Item.size"] == ".rows[0]:Item.size"
@@ -354,8 +364,7 @@ def test_what_moves_to_another_place_is_not_read() -> None:
 def test_what_has_been_read_moves_as_a_value() -> None:
     layout, run, store = stored(FULL)
     assert store.rows[0].size == 1
-    found: list[tuple[int, object]] = []
-    changes(run, layout.root, evolve(store, best=store.rows[0]), found)
+    found = changed(layout, run, evolve(store, best=store.rows[0]))
     assert (layout.places.index(".best:Item.size"), 1) in found
     assert (layout.places.index(".best:Item.name"), Copied(layout.places.index(".rows[0]:Item.name"))) in found
 
