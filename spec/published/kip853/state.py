@@ -9,6 +9,7 @@ import attrs
 
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.keyed import KEYED, Pairs, value_of, with_value
+from tidegauge.spec.kernel.piecemeal import IN_PARTS
 from tidegauge.spec.published.kraft.state import NOBODY, Error, Message, Position, Result
 
 START: Final = Position()
@@ -228,7 +229,7 @@ class Server:
 class State:
     """All servers that ever started, by their numbers."""
 
-    servers: tuple[Server, ...]
+    servers: tuple[Server, ...] = attrs.field(metadata=IN_PARTS)
     hosts: tuple[int, ...]
     """By server; with a server's number, which stands for its disk, its identity."""
     messages: Messages = attrs.field(metadata=KEYED)
