@@ -235,6 +235,39 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/coordinators/groups/consumer/rules.py ConsumerRules.fetch_error: `member_id or ''` -> `member_id`": (
         "no member has no id: it is not among the members either way"
     ),
+    "impl/coordinators/groups/consumer/state.py ConsumerGroup.without: guard `if self.resolved.keys() <= "
+    "group.expressions` -> nothing": "the same group with an equal mapping: the guard saves a copy",
+    "impl/coordinators/groups/consumer/state.py ConsumerGroup.subscriptions: guard `if not self.resolved` -> nothing": (
+        "where nothing is resolved members want what they name: the guard saves asking each of them"
+    ),
+    "impl/coordinators/groups/consumer/rules.py ConsumerRules.still_resolved: `group.resolved.keys() <= "
+    "group.expressions` -> `group.resolved.keys() < group.expressions`": (
+        "of equal keys nothing is left out: the same group with an equal mapping"
+    ),
+    "impl/coordinators/groups/consumer/rules.py ConsumerRules.giving_up: guard `if not gone` -> nothing": (
+        "an equal member, which is not written: the guard saves the copy"
+    ),
+    "impl/coordinators/groups/consumer/rules.py ConsumerRules.tells_assignment: `request.is_full or before is None or "
+    "before.assigned.keys() != after.assigned.keys()` -> `request.is_full or before.assigned.keys() != "
+    "after.assigned.keys()`": "who joins says all (`is_full`): the operand is for the type checker",
+    "impl/coordinators/groups/consumer/rules.py ConsumerRules.is_behind: `request.epoch == member.previous_epoch < "
+    "member.epoch` -> `request.epoch == member.previous_epoch <= member.epoch`": (
+        "who is in its own epoch is taken whether or not it is behind (`epoch_error`)"
+    ),
+    "impl/coordinators/groups/consumer/assignors.py _takers: guard `if len(subscriptions) == 1` -> nothing": (
+        "where all want the same each of them wants each topic: the guard saves asking"
+    ),
+    "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups._is_full: `request.instance_id or ''` -> "
+    "`request.instance_id`": "nobody without an instance id is among the static members either way",
+    "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups.timed_out: `group is None or member is None or "
+    "(due.timer is ConsumerTimer.REBALANCE and (not member.revoking))` -> `member is None or (due.timer is "
+    "ConsumerTimer.REBALANCE and (not member.revoking))`": (
+        "without a group there is no member: the operand is for the type checker"
+    ),
+    "impl/coordinators/groups/migration/coordinator.py Migration.decided: `after is None or "
+    "not self.rules.downgrades(after)` -> `not self.rules.downgrades(after)`": (
+        "no group is deleted by what is asked or by time: the operand is for the type checker"
+    ),
     "impl/coordinators/groups/consumer/coordinator.py ConsumerGroups._write: `1` -> `2`": (
         "the number of the next revision: revisions are compared with each other, and no two are the same"
     ),

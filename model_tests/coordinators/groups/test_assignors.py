@@ -108,6 +108,44 @@ def test_uniform_keeps_what_each_was_to_own_where_members_want_different_topics(
     }, "one partition moves, since y would have two more than x"
 
 
+def had(**places_of: frozenset[Place]) -> dict[str, frozenset[Place]]:
+    return places_of
+
+
+@pytest.mark.parametrize(
+    ("wants", "before", "after"),
+    [
+        pytest.param(
+            {"x": "ab", "y": "ab", "z": "c"},
+            had(x=places(A, 0, 1, 2) | places(B, 0, 1, 2), z=places(C, 0)),
+            had(x=places(B, 0, 1, 2), y=places(A, 0, 1, 2), z=places(C, 0)),
+            id="of one topic as long as that is uneven",
+        ),
+        pytest.param(
+            {"x": "ab", "y": "a"},
+            had(x=places(A, 0) | places(B, 0, 1, 2, 3)),
+            had(x=places(B, 0, 1, 2, 3), y=places(A, 0)),
+            id="no more than there is of a topic",
+        ),
+        pytest.param(
+            {"x": "a", "y": "ab", "z": "b"},
+            had(x=places(A, 0, 1, 2, 3, 4, 5), y=places(B, 0, 1)),
+            had(x=places(A, 0, 1, 2), y=places(A, 3, 4, 5), z=places(B, 0, 1)),
+            id="to who has given something itself",
+        ),
+    ],
+)
+def test_uniform_moves_single_partitions_until_nobody_has_two_more_than_one_who_wants_them(
+    wants: dict[str, str], before: dict[str, frozenset[Place]], after: dict[str, frozenset[Place]]
+) -> None:
+    every = frozenset[Place]().union(*before.values())
+    topics = {
+        name: Topic(one, sum(place[0] == one for place in every)) for name, one in zip("abc", TOPIC_IDS, strict=True)
+    }
+    one = ConsumerGroup(GROUP, members=group(*wants.items()).members, target=before)
+    assert assignors.assign_uniform(one, topics) == after
+
+
 def test_uniform_takes_from_who_wants_a_topic_no_more_and_of_what_there_is_no_more() -> None:
     members = {"x": ConsumerMember("x", topics=frozenset("a")), "y": ConsumerMember("y", topics=frozenset("ab"))}
     had = {"x": places(A, 0, 1) | places(B, 0), "y": places(A, 7) | places(B, 1, 2, 3)}

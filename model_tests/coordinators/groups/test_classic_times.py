@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.coordinators.groups.classic.coordinator import NOTHING
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup, Moment
+from tidegauge.impl.coordinators.groups.group_metadata import GroupMetadata
 from tidegauge.model_tests.coordinators.groups.members import DELAY_MS, RANGE, REBALANCE_MS, SESSION_MS, Members
 
 
@@ -70,6 +71,26 @@ def test_a_new_id_that_is_not_in_the_log_stays_the_members_where_another_generat
     assert group.state == ("Stable", 2, {a, b})
     group.take(group.core.failed(late, ErrorCode.not_coordinator, group.now))
     assert group.state == ("Stable", 2, {a, b})
+
+
+def test_a_group_that_is_about_to_be_deleted_is_known_though_the_id_that_it_gave_expires() -> None:
+    group = Members()
+    group.given("a")
+    group.core.ending(["g"])
+    group.after(SESSION_MS)
+    assert group.state == ("Dead", 0, set())
+    response = group.join("b")
+    assert response is not None
+    assert response.error is ErrorCode.coordinator_not_available
+
+
+@pytest.mark.parametrize(("protocol_type", "is_known"), [("consumer", True), ("", False)])
+def test_a_group_before_its_first_generation_is_known_by_the_type_that_its_record_has(
+    protocol_type: str, is_known: bool
+) -> None:
+    group = Members()
+    group.core.load("g", GroupMetadata(protocol_type, 0, None, None, 0, ()), group.now)
+    assert ("g" in group.core.groups) is is_known
 
 
 def test_what_was_due_when_another_broker_became_the_coordinator_brings_nothing_about() -> None:

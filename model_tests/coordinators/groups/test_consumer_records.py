@@ -118,8 +118,16 @@ def test_bytes_are_kafkas() -> None:
     assert records[7].value == b"\0\0\2" + topic + bytes.fromhex("02 00000001 00 00")
 
 
+def test_who_subscribes_to_no_expression_has_an_empty_one_in_its_record() -> None:
+    records = {decode_key(one.key): one.value for one in changes(None, GROUP, "g")}
+    value = records[ConsumerKey(5, "g", "m2")]
+    assert value == bytes.fromhex("0000" + "00 00 01 01" + "02 0274" + "01" + "ffffffff" + "00" + "00")
+
+
 def test_what_no_coordinator_has_written_is_refused() -> None:
-    for value in (b"", b"\0\1", b"\0\0\0", b"\0\0\0\0\0\1"):
+    two_epochs_of_one_partition = bytes.fromhex("02" + 16 * "00" + "02 00000001" + "01 00 09 03 00000004 00000005")
+    wrong = bytes.fromhex("0000 00000005 00000000 01") + two_epochs_of_one_partition
+    for value in (b"", b"\0\1", b"\0\0\0", b"\0\0\0\0\0\1", wrong):
         with pytest.raises(RecordError):
             replayed(GROUP, ConsumerKey(8, "g", "m1"), value)
 

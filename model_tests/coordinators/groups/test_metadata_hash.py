@@ -25,6 +25,11 @@ def test_the_hash_of_a_topic_is_kafkas(topic_id: str, name: str, racks: list[lis
     assert topic_hash(name, topic_id, [racks_bytes(each) for each in racks]) == expected
 
 
+def test_a_text_is_as_long_as_it_has_code_units_of_utf_16() -> None:
+    assert racks_bytes(["\uffff"]) == bytes.fromhex("01000000 ffff 01000000")
+    assert racks_bytes(["\U00010000"]) == bytes.fromhex("02000000 00d800dc 02000000")
+
+
 def test_the_hash_of_a_group_is_kafkas() -> None:
     assert group_hash({}) == 0
     assert group_hash({"foo": FOO}) == -3_651_539_661_068_893_492

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.coordinators.groups.classic.messages import Heartbeat
+from tidegauge.impl.coordinators.groups.classic.messages import Heartbeat, LeaveGroup, Leaving
 from tidegauge.impl.coordinators.groups.classic.state import ClassicState
+from tidegauge.impl.coordinators.groups.classic.turn import ClassicLimits
 from tidegauge.impl.coordinators.groups.coordinator import GroupCoordinator
 from tidegauge.model_tests.coordinators.groups.test_migration import GROUP, KNOWN, Coordinator, at
 
@@ -22,6 +24,24 @@ def test_a_group_whose_going_over_is_not_written_is_a_classic_one_and_rebalances
     assert (group.state, [*group.members]) == (ClassicState.PREPARING_REBALANCE, ["a-"])
     assert one.core.classic.heartbeat(Heartbeat(GROUP, 1, "a-"), at()) is ErrorCode.rebalance_in_progress
     assert group.members["a-"].session_deadline is not None
+
+
+@pytest.mark.parametrize("is_being_deleted", [False, True])
+def test_a_group_without_members_whose_going_over_is_not_written_is_empty(is_being_deleted: bool) -> None:
+    """It was waiting for more members, or about to be deleted: nothing would have ended that any more."""
+    one = Coordinator(classic=ClassicLimits(initial_delay_ms=0 if is_being_deleted else 3_000))
+    one.join("", version=3, unique="x")
+    one.carry_out(one.core.classic.leave(LeaveGroup(GROUP, (Leaving("-x"),)), object(), at()))
+    if is_being_deleted:
+        for outcome in one.core.classic.time_passed(at()):
+            one.carry_out(outcome)
+        one.core.classic.ending([GROUP])
+    one.is_writing = False
+    one.beat()
+    one.fail()
+    assert one.core.classic.groups[GROUP].state is ClassicState.EMPTY
+    one.join("", version=3, unique="y")
+    assert one.core.classic.groups[GROUP].members.keys() == {"-y"}
 
 
 def test_a_group_whose_going_back_is_not_written_is_a_consumer_group_whose_last_member_goes_again() -> None:

@@ -309,6 +309,8 @@ class ClassicGroups:
         if group.members:
             group.state = ClassicState.STABLE
             self.rules.begin(turn, why)
+        else:  # whom it waited for has gone, and no deadline of it runs
+            group.state = ClassicState.EMPTY
         return self._seen(Adopted(metadata), turn)
 
     def abandon(self, group_id: str, now: Moment) -> Outcome:

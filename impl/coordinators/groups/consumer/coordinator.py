@@ -289,7 +289,7 @@ class ConsumerGroups:
                 return None
             return HeartbeatResponse(ErrorCode.group_id_not_found, f"there is no group {request.group!r}")
         error = self.rules.heartbeat_error(group, request)
-        if error is NONE and request.epoch == JOINING_EPOCH and self._is_full(group, request):
+        if error is NONE and self._is_full(group, request):
             return HeartbeatResponse(ErrorCode.group_max_size_reached, f"it has {len(group.members)} members")
         return None if error is NONE else HeartbeatResponse(error, self._why(group, request, error))
 
@@ -373,7 +373,6 @@ class ConsumerGroups:
 
     def _removed(self, group: ConsumerGroup, member_id: str) -> ConsumerGroup:
         """The next heartbeat looks at the topics again: fewer may be wanted."""
-        self._unwatch(group.group_id, member_id)
         self._looked.pop(group.group_id, None)
         return self.rules.removed(group, member_id)
 

@@ -28,8 +28,8 @@ _VERSION: Final = b"\0"
 _HALVES: Final = struct.Struct(">QQ")
 _LITTLE_HALVES: Final = struct.Struct("<QQ")
 _INT32: Final = struct.Struct("<i")
-_HASH: Final = struct.Struct("<Q")
-_BITS: Final = 1 << 64
+_HASH: Final = struct.Struct("<q")
+_DIGEST: Final = struct.Struct("<Q")
 
 
 def topic_hash(name: str, topic_id: str, racks: Sequence[bytes]) -> int:
@@ -50,7 +50,7 @@ def group_hash(topics: Mapping[str, int]) -> int:
     """The hash of a group, as an int64, of its topics' hashes by name; 0 without topics."""
     if not topics:
         return 0
-    parts = (_HASH.pack(topics[name] % _BITS) for name in sorted(topics, key=_order))
+    parts = (_HASH.pack(topics[name]) for name in sorted(topics, key=_order))
     return _signed(xxh3_64_intdigest(b"".join(parts)))
 
 
@@ -69,4 +69,4 @@ def _order(text: str) -> bytes:
 
 
 def _signed(number: int) -> int:
-    return number - _BITS if number >= _BITS // 2 else number
+    return int(_HASH.unpack(_DIGEST.pack(number))[0])

@@ -4,7 +4,7 @@ Keys begin with an int16 that says what kind of record it is, and have the group
 
     3   a group's epoch       epoch int32; tag 0: hash of its topics int64
     4   its topics            of Kafka up to 4.0; read over
-    5   a member              instance id, rack id or null; client id, client host; topic names; expression or null;
+    5   a member              instance id, rack id or null; client id, client host; topic names; expression or "";
                               rebalance timeout int32; assignor or null; tag 0: of who speaks the classic protocol
                               int8 1, session timeout int32, and each protocol's name and metadata
     6   the target's epoch    epoch int32; tag 0: when it was made int64, ms since 1970 (KIP-1263)
@@ -110,7 +110,7 @@ def _member(member: ConsumerMember) -> bytes:
     return _value(
         *map(_compact, (member.instance_id, member.rack_id, member.client_id, member.client_host)),
         *_names(member.topics),
-        _compact(member.expression or None),
+        _compact(member.expression),
         INT32.pack(member.rebalance_timeout_ms),
         _compact(member.assignor),
         _NO_TAGS if member.classic is None else _classic_side(member.classic),

@@ -113,8 +113,6 @@ class ConsumerRules:
 
     def resolution_begins_epoch(self, before: ConsumerGroup, after: ConsumerGroup) -> bool:
         """So does an expression that matches other topics, though another member may have these already."""
-        if before.resolved is after.resolved:
-            return False
         had = {one: found.topics for one, found in before.resolved.items()}
         return any(found.topics != had.get(one, frozenset()) for one, found in after.resolved.items())
 

@@ -146,8 +146,8 @@ class Migration:
         if after is None or not self.rules.downgrades(after):
             return Decision(write)
         assert before is not None, "a consumer group begins with a member of its own protocol"
-        if self.rules.downgrades(before):
-            return Decision(write)
+        if self.rules.downgrades(before) and before.members.keys() <= after.members.keys():
+            return Decision(write)  # it was loaded so: it goes back when somebody has gone
         left = attrs.evolve(after, epoch=before.epoch) if len(after.members) < len(before.members) else after
         metadata = self.rules.downgraded(left, topics, now.wall_ms)
         self.consumers.forget(write.group_id)
@@ -319,8 +319,7 @@ class Migration:
 
     def beneath(self, group_id: str) -> ConsumerGroup | None:
         """The consumer group without members that lies beneath a classic one: the next record takes it away."""
-        group = self.consumers.get(group_id)
-        return None if group is None or group.members or self.classic.get(group_id) is None else group
+        return None if self.classic.get(group_id) is None else self.consumers.get(group_id)
 
     def landed(self, group: ConsumerGroup) -> None:
         """A record of the classic group is committed, and with it the tombstones of the group that lay beneath.
