@@ -10,6 +10,7 @@ from hashlib import sha256
 
 import pytest
 import trio
+import trio.testing
 
 from tidegauge.model_tests.harness.deterministic import GuestRun, StillBusy, run_deterministically
 
@@ -56,6 +57,50 @@ def test_hours_of_virtual_time_pass_at_once() -> None:
         return trio.current_time()
 
     assert run_deterministically(sleep, seed=0) == 3600
+
+
+def test_who_waits_until_all_others_wait_goes_on_before_time_does() -> None:
+    async def waits() -> float:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 1)
+            await trio.testing.wait_all_tasks_blocked()
+            return trio.current_time()
+
+    assert run_deterministically(waits, seed=0) == 0
+
+
+def test_what_another_thread_may_have_asked_for_is_done_before_time_goes_on() -> None:
+    async def asks() -> list[float]:
+        done: list[float] = []
+        trio.lowlevel.current_trio_token().run_sync_soon(lambda: done.append(trio.current_time()))
+        await trio.sleep(1)
+        return done
+
+    assert run_deterministically(asks, seed=0) == [0]
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of tasks."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.seen += 1
+
+
+def test_an_instrument_sees_steps_from_when_it_is_added_until_it_is_removed() -> None:
+    steps = Steps()
+
+    async def watched() -> int:
+        trio.lowlevel.add_instrument(steps)
+        await trio.sleep(1)
+        trio.lowlevel.remove_instrument(steps)
+        seen = steps.seen
+        await trio.sleep(1)
+        return seen
+
+    assert run_deterministically(watched, seed=0) == steps.seen > 0
 
 
 def test_a_guest_run_is_frozen_between_calls() -> None:
