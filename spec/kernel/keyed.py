@@ -9,7 +9,7 @@ one word, of which one thing is asked at a time (`tidegauge.spec.kernel.piecemea
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -62,5 +62,11 @@ class OfEach(Generic[S, K, V, A]):
     among: Callable[[K], bool] = _always
     """Whose pairs give any."""
 
-    def __call__(self, state: S) -> list[A]:
-        return [action for key, value in self.pairs(state) if self.among(key) for action in self.of(key, value)]
+    def __call__(self, state: S) -> Sequence[A]:
+        return _of_each(self.pairs(state), self)
+
+
+@question
+def _of_each(pairs: Pairs[K, V], rule: OfEach[Any, K, V, A]) -> tuple[A, ...]:
+    """What a rule finds, a question where all pairs are one word: most of them give the same as before."""
+    return tuple([action for key, value in pairs if rule.among(key) for action in rule.of(key, value)])

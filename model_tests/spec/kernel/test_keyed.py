@@ -47,4 +47,4 @@ def test_keys_are_in_the_order_of_their_classes_and_then_of_their_fields() -> No
 
 def test_a_rule_of_each_pair_gives_what_it_gives_of_all_behind_each_other() -> None:
     rule = OfEach[Pairs[Key, int], Key, int, Asked](lambda state: state, lambda key, value: [Asked(key.number)] * value)
-    assert rule(((Key(1), 2), (Key(3), 0), (Key(4), 1))) == [Asked(1), Asked(1), Asked(4)]
+    assert rule(((Key(1), 2), (Key(3), 0), (Key(4), 1))) == (Asked(1), Asked(1), Asked(4))

@@ -142,6 +142,17 @@ def test_who_looks_at_all_pairs_has_them_be_one_word(look: Callable[[Any], objec
     assert run.is_read[whole.places.index(".letters")] == 0, "a question is a word of its own"
 
 
+def test_a_rule_of_each_pair_asks_a_question_where_all_pairs_are_one_word() -> None:
+    layout = Layout([POST], whole=[".letters"])
+    rule: OfEach[Post, Letter, int, Told] = OfEach(letters_of, lambda letter, count: [Told(letter)] * count)
+    run = Run(layout, layout.encoded(POST))
+    assert rule(view(run, layout.root)) == rule(POST) == (Told(ONE),)
+    (word,) = run.words
+    other = layout.encoded(evolve(POST, letters=((ONE, 1), (NEW, 0))))
+    assert layout.questions.finding(other, word, layout.values) == (Told(ONE),)
+    assert layout.questions.value(other, word) == layout.questions.value(run.row, word)
+
+
 def test_pairs_that_move_elsewhere_are_one_word_there() -> None:
     layout, run, post = viewed()
     processes = (evolve(post.processes[0], told=post.letters), post.processes[1])
