@@ -76,7 +76,6 @@ class NotedEpochs:
     def _look_up(self, offset: int) -> int:
         """The epoch that is noted of an offset, which is kept in mind with the offsets that it goes for."""
         if offset >= self._complete_below:
-            self._span = self._complete_below, _ENDLESS, UNDEFINED_EPOCH
             return UNDEFINED_EPOCH
         number = bisect_right(self._starts, offset)
         start = self._starts[number - 1] if number else 0
@@ -103,7 +102,7 @@ class NotedEpochs:
         else:
             nearest = before if sides[1] is _Witness.NONE else behind
             has_entry = nearest.batch is not None and span[0] <= max(nearest.batch.base_offset, self._first) < span[1]
-            is_borne_out = nearest.is_damaged or (has_entry and _Witness.AGREES in sides)
+            is_borne_out = nearest.is_damaged or has_entry
         if is_borne_out and _fits(odd, before.batch, behind.batch):
             self._accused.add(odd.base_offset)
             is_borne_out = len(self._accused) == 1

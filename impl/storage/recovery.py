@@ -389,7 +389,7 @@ class _Recovering:
         """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
         base = segment.base_offset
         before = self._epochs.entries
-        if self._noted is None and self._entries and self._knows_noted:
+        if self._noted is None and self._knows_noted:
             first = self.segments[0].base_offset if self.segments else base
             self._noted = NotedEpochs(self._entries, self._flushed, first)
         around = self._around(waiting)

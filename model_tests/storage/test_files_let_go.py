@@ -25,6 +25,7 @@ from tidegauge.model_tests.storage.test_damage import (
     flip,
     written,
 )
+from tidegauge.model_tests.storage.test_kept_or_told import leave_behind_a_damaged_end
 
 
 def nothing_but_garbage(disk: SimulatedDisk) -> None:
@@ -56,6 +57,7 @@ OPENINGS: Final[Mapping[str, tuple[Callable[[SimulatedDisk], object], Mapping[st
     "a low point": (empty_end, {"recovery_point": 5, "high_watermark": 0}),
     "a point that nothing bears out": (lambda disk: None, {"recovery_point": 10**15}),
     "nothing but garbage": (nothing_but_garbage, {"recovery_point": 0, "high_watermark": 0}),
+    "copies of batches": (leave_behind_a_damaged_end, {"reads_all": True}),
     "epochs of another log": (epochs_of_another_log, {}),
 }
 

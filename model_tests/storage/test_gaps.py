@@ -77,6 +77,15 @@ def test_what_was_cut_is_no_gap(end: int, left: list[tuple[int, int]]) -> None:
     assert (note_after_a_crash(disk) is None) == (not left)
 
 
+@pytest.mark.parametrize(("start", "left"), [(3, [EARLIER, LATER]), (4, [LATER]), (8, [LATER]), (9, [])])
+def test_what_lies_below_the_log_start_is_in_no_doubt(start: int, left: list[Gap]) -> None:
+    damage = Damage(SimulatedDisk(random.Random(0)), "log", (), (LATER, EARLIER))
+    damage.keep_from(start)
+    assert damage.doubted == left
+    damage.forget()
+    assert damage.doubted == []
+
+
 def test_a_log_that_starts_anew_has_no_gap() -> None:
     disk, damage = damaged(EARLIER)
     damage.forget()

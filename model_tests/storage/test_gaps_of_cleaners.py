@@ -163,3 +163,18 @@ def test_a_file_that_holds_nothing_any_more_bears_out_the_gap_before_it_if_a_rec
 ) -> None:
     left_out = LeftOut(True, 9, known, (0, 5), (), (0, 0), lambda base: False)
     assert left_out.reaches(0, 5) == (known == 5)
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_batch_in_the_file_behind_it_bears_out_the_gap_before_that_where_nothing_else_does(holds: bool) -> None:
+    left_out = LeftOut(True, 9, 4, (0, 5), (), (0, 0), lambda base: holds and base == 5)
+    assert left_out.reaches(0, 5) == holds
+
+
+@pytest.mark.parametrize("told", [0, 4, 5, 7])
+@pytest.mark.parametrize("by_snapshot", [False, True])
+def test_a_name_or_a_checkpoint_that_goes_so_far_bears_out_the_gap_before_an_empty_file(
+    told: int, by_snapshot: bool
+) -> None:
+    snapshots, checkpoints = ((told,), (0, 0)) if by_snapshot else ((), (0, told))
+    assert LeftOut(True, 9, 4, (0, 5), snapshots, checkpoints, lambda base: False).reaches(0, 5) == (told >= 5)

@@ -379,13 +379,18 @@ def test_a_copy_of_a_file_under_an_earlier_name_makes_no_stray_of_it() -> None:
     assert list(readable(log)) == [*range(5), *range(8, 12)]
 
 
-def test_batches_left_behind_the_damaged_end_of_a_file_make_no_stray_of_the_next_one() -> None:
-    """That one leads from its own name to the next: it has what they are copies of."""
-    disk = written()
+def leave_behind_a_damaged_end(disk: SimulatedDisk) -> None:
+    """The file before the last one with batches ends in damage, and has copies of what that one has behind it."""
     closed, active = disk.files()[CLOSED], disk.files()[ACTIVE]
     replaced(disk, CLOSED, closed + active[SIZE : 3 * SIZE])
     flip(disk, CLOSED, 3, FIELDS["value"])
     replaced(disk, name(END), b"")
+
+
+def test_batches_left_behind_the_damaged_end_of_a_file_make_no_stray_of_the_next_one() -> None:
+    """That one leads from its own name to the next: it has what they are copies of."""
+    disk = written()
+    leave_behind_a_damaged_end(disk)
     log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
     assert log.recovery.strays == ()
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(7, 8)]

@@ -301,6 +301,54 @@ def test_no_batch_begins_where_a_closed_log_ended() -> None:
     assert (log.log_end_offset, readable(log)) == (END, without(10, 11))
 
 
+@pytest.mark.parametrize(("empty", "is_rejected"), [(END, False), (END + 1, True)])
+def test_an_empty_file_bears_out_the_recovery_point_that_it_is_named_after(
+    empty: int, is_rejected: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Against a snapshot of a later offset."""
+    disk = written()
+    disk.open(f"{DIRECTORY}/{file_name(END + 3, SNAPSHOT_SUFFIX)}", create=True).append(b"of no producers")
+    disk.open(f"{DIRECTORY}/{file_name(empty, LOG_SUFFIX)}", create=True)
+    assert readable(opened(disk)) == without()
+    assert ("recovery point rejected" in caplog.text) == is_rejected
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_file_behind_the_end_that_holds_nothing_has_the_end_in_doubt_only_where_no_file_holds_anything(
+    is_damaged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = without_segments(0, 8)
+    disk.open(ACTIVE).truncate(50)
+    for number in range(BATCHES_A_SEGMENT if is_damaged else 0):
+        flip(disk, f"{DIRECTORY}/{file_name(0, LOG_SUFFIX)}", number, FIELDS["value"])
+    log = opened(disk, recovery_point=4, high_watermark=4)
+    assert (log.log_end_offset, len(readable(log))) == (4, 0 if is_damaged else 4)
+    assert log.recovery.strays == (f"{file_name(8, LOG_SUFFIX)}.stray",)
+    assert ("log end in doubt" in caplog.text) == log.recovery.may_end_early == is_damaged
+
+
+@pytest.mark.parametrize(("high_watermark", "is_told"), [(END - 1, False), (END, False), (END + 1, True)])
+def test_a_log_that_ends_below_its_high_watermark_after_a_crash_is_told_of(
+    high_watermark: int, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = opened(written(clean=False), clean=False, recovery_point=8, high_watermark=high_watermark)
+    assert (log.log_end_offset, readable(log)) == (END, without())
+    assert any(f"log_end={END} high_watermark={high_watermark}" in one for one in caplog.messages) == is_told
+
+
+def test_an_empty_log_does_not_go_on_for_a_log_start_that_no_file_reaches() -> None:
+    disk = SimulatedDisk(random.Random(1))
+    Log.open(disk, DIRECTORY, CONFIG, 0).close()
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, log_start_offset=10**15, clean_shutdown=True)
+    assert (log.log_end_offset, log.damage.gaps) == (0, [])
+
+
+@pytest.mark.parametrize(("clean", "scanned"), [(True, 1), (False, 3)])
+def test_without_a_recovery_point_closed_files_are_read_only_after_a_crash(clean: bool, scanned: int) -> None:
+    log = opened(written(clean=clean), clean=clean, recovery_point=0)
+    assert (readable(log), log.recovery.scanned_segments) == (without(), scanned)
+
+
 def test_after_a_crash_a_batch_may_begin_where_the_log_once_ended() -> None:
     """It was appended and flushed after the recovery point was written; what lies before that is damaged."""
     disk = written(clean=False)

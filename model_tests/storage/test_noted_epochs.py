@@ -320,6 +320,29 @@ def test_one_epoch_that_fits_between_those_beside_it_is_accused_and_any_number_o
     assert not noted.contradiction
     assert noted.accuses(header(5, epoch), before, behind) == both
     assert bool(noted.contradiction) == (not both)
+    assert noted.bears_out(header(7, 5)) == both, "what is contradicted says nothing any more"
+
+
+@pytest.mark.parametrize("offset", [0, 3, 7])
+def test_a_batch_that_was_not_read_and_contradicts_the_checkpoint_is_read_beside_it_first(
+    offset: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is the one that begins an epoch, so that a closed log is opened with a look at its header alone."""
+    disk = written()
+    change_epoch(disk, offset, 4098)
+    log = opened(disk, reads_all=False)
+    assert readable(log) == without(offset)
+    assert log.recovery.checkpointed_epochs == log.epochs.entries == tuple(begun(EPOCHS))
+    assert "checkpoint rejected" not in caplog.text
+
+
+@pytest.mark.parametrize("point", [0, 1, END])
+def test_a_checkpoint_is_missing_only_from_a_log_that_was_flushed(point: int, caplog: pytest.LogCaptureFixture) -> None:
+    disk = written(clean=False)
+    disk.remove(CHECKPOINT)
+    log = opened(disk, clean=False, point=point)
+    assert (readable(log), [tuple(entry) for entry in log.epochs.entries]) == (without(), begun(EPOCHS))
+    assert ("checkpoint missing" in caplog.text) == (point > 0)
 
 
 @pytest.mark.parametrize(("entry", "is_rejected"), [((6, END), False), ((6, END + 1), True), ((6, END + 5), True)])

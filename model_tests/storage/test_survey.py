@@ -337,3 +337,8 @@ def test_a_batch_with_another_one_behind_it_is_no_value_though_what_stands_befor
     """Wherever that other one begins: its own base offset may have changed."""
     one = batch(6)
     assert holds_batch(file_of(b"\x00" * 80 + encode_varint(len(one)) + one + batch(behind)), 0, 6)
+
+
+def test_a_value_is_told_by_its_size_though_that_is_all_there_is_before_it() -> None:
+    value = batch(6)
+    assert not holds_batch(file_of(encode_varint(len(value)) + value + b"\x00" * 80), 0, 6)
