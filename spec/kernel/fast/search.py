@@ -182,7 +182,7 @@ class FastSearch(Search[S]):
                 if after is None:
                     return kernel.DISABLED
                 items, flags = stepped(self, run, state, action, after)
-                return self.tails.of(self.paths, run.row, action, items, flags)
+                return self.tails.of(self.paths, run, (state, action, after), items, flags)
 
             found = self.actions[action] = self._program(run, self._kind(action))
         return found

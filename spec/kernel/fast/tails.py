@@ -31,6 +31,7 @@ __all__ = ["Tails", "stepped"]
 
 StepRule: TypeAlias = Callable[[Any, Any, Any], bool]
 
+_CREDIT: Final = 4
 _LONGEST: Final = 1 << 12
 """Words of a path, at most, that are looked at for the tail in which it ends."""
 
@@ -56,6 +57,8 @@ class Tails:
 
     def __init__(self, layout: Layout, tries: Tries, origins: Origins, rules: Sequence[StepRule]) -> None:
         self._layout, self._tries, self._origins, self._rules = layout, tries, origins, _separated(rules)
+        self._credit: dict[type[Action], int] = {}
+        """By class of action: how often properties may yet read more than the action."""
         self._known: dict[tuple[Action, int], int] = {}
         """By action and leaf of the step: what its path comes to."""
         self._tails: list[_Tail] = []
@@ -67,18 +70,35 @@ class Tails:
         self._above: list[tuple[Node, ...]] = []
         """By word: the nodes of the layout that have it."""
 
-    def of(self, paths: Paths, row: list[int], action: Action, items: Sequence[int], flags: int) -> int:
+    def of(self, paths: Paths, run: Run, step: tuple[Any, Action, Any], items: Sequence[int], flags: int) -> int:
         """What the path of an action comes to that changes the words as `items` say; tails that are new are asked in
-        this state, and have their paths put into `paths`."""
-        leaf = self._tries.leaf(items, flags)
+        this state, and have their paths put into `paths`. `step`: the views before, the action, and what came of it."""
+        leaf, action = self._tries.leaf(items, flags), step[1]
         found = self._known.get((action, leaf))
         if found is None:
-            taken = _Taken(action, leaf, self._tries.leaf(items, flags | kernel.VIOLATES))
-            found = leaf
-            for holds in self._rules:
-                found = self._begun(paths, row, _Tail(taken, holds, found))
+            violating = self._tries.leaf(items, flags | kernel.VIOLATES)
+            holds = self._told_by_the_action(run, step)
+            if holds is not None:
+                return leaf if holds else violating
+            taken, found = _Taken(action, leaf, violating), leaf
+            for rule in self._rules:
+                found = self._begun(paths, run.row, _Tail(taken, rule, found))
             self._known[action, leaf] = found
         return found
+
+    def _told_by_the_action(self, run: Run, step: tuple[Any, Action, Any]) -> bool | None:
+        """Whether all properties hold, if they read nothing but what the action has read. That is tried of a class of
+        action as long as it is so more often than not."""
+        kind = type(step[1])
+        credit = self._credit.get(kind, _CREDIT)
+        if credit <= 0:
+            return None
+        known = len(run.words)
+        holds = all(rule(*step) for rule in self._rules)
+        is_told = len(run.words) == known
+        self._credit[kind] = min(credit + 1, _CREDIT) if is_told else credit - 1
+        del run.words[known:]
+        return holds if is_told else None
 
     def _begun(self, paths: Paths, row: list[int], tail: _Tail) -> int:
         """What a path comes to that goes on with this tail: what it comes to itself, if the property reads nothing."""
