@@ -21,7 +21,8 @@ MOST: Final = 1000
 PORTS_TRIED: Final = 100
 
 Serve = Callable[[socket.socket, Address | None], None]
-"""Accept connections on a listening socket, for what is at an upstream address, or for any broker; returns at once."""
+"""Accept connections on a listening socket, for what is at an upstream address, or for any broker; returns at once.
+Who accepts closes the socket, when none comes any more."""
 
 
 class NoPortError(Exception):
@@ -76,10 +77,9 @@ class Addresses:
         """Listen no more."""
         with self._lock:
             for one in self._sockets:
-                # A thread may wait in accept: closing alone would not wake it.
+                # Who waits in accept is woken, and closes it: closed here, it might be another socket's number by then.
                 with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
-                one.close()
 
     def _free_port(self) -> socket.socket:
         if len(self._local) >= MOST:

@@ -56,6 +56,7 @@ class Tap:
     _numbers: Callable[[], int] = attrs.field(factory=lambda: itertools.count().__next__)
     _connections: dict[int, Connection] = attrs.field(factory=dict)
     _threads: list[threading.Thread] = attrs.field(factory=list)
+    """One a listener: each ends after those that it has begun, so none of them is missed."""
     _lines: RepeatedLines = attrs.field(factory=lambda: RepeatedLines(_seconds))
     _next_connection: Callable[[], int] = attrs.field(factory=lambda: itertools.count().__next__)
     _stopped: threading.Event = attrs.field(factory=threading.Event)
@@ -84,26 +85,32 @@ class Tap:
 
     def _accept_on(self, listener: socket.socket, upstream: Address | None) -> None:
         name = f"tap-accept-{upstream or 'any'}"
-        threading.Thread(target=self._accept, args=(listener, upstream), name=name, daemon=True).start()
+        thread = threading.Thread(target=self._accept, args=(listener, upstream), name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def _accept(self, listener: socket.socket, upstream: Address | None) -> None:
-        while not self._stopped.is_set():
-            try:
-                client, _ = listener.accept()
-            except OSError as error:
-                if self._stopped.is_set() or listener.fileno() < 0:
-                    return
-                self._lines.log_event(LOGGER, logging.WARNING, "client not accepted", upstream=upstream, why=error)
-                self._stopped.wait(NO_ROOM_SECONDS)
-                continue
-            if len(self._connections) >= MOST_CONNECTIONS:
-                why = f"there are {MOST_CONNECTIONS} connections"
-                self._lines.log_event(LOGGER, logging.WARNING, "client not accepted", upstream=upstream, why=why)
-                client.close()
-                continue
-            thread = threading.Thread(target=self._serve, args=(client, upstream), name="tap-client", daemon=True)
-            thread.start()  # before it is known, for none that has not begun can be waited for
-            self._threads = [one for one in (*self._threads, thread) if one.is_alive()]
+        serving: list[threading.Thread] = []
+        with listener:
+            while not self._stopped.is_set():
+                try:
+                    client, _ = listener.accept()
+                except OSError as error:
+                    if self._stopped.is_set():
+                        break
+                    self._lines.log_event(LOGGER, logging.WARNING, "client not accepted", upstream=upstream, why=error)
+                    self._stopped.wait(NO_ROOM_SECONDS)
+                    continue
+                if len(self._connections) >= MOST_CONNECTIONS:
+                    why = f"there are {MOST_CONNECTIONS} connections"
+                    self._lines.log_event(LOGGER, logging.WARNING, "client not accepted", upstream=upstream, why=why)
+                    client.close()
+                    continue
+                thread = threading.Thread(target=self._serve, args=(client, upstream), name="tap-client", daemon=True)
+                thread.start()
+                serving = [one for one in (*serving, thread) if one.is_alive()]
+        for thread in serving:
+            thread.join()
 
     def _serve(self, client: socket.socket, asked: Address | None) -> None:
         number = self._next_connection()

@@ -329,6 +329,49 @@ def test_no_message_is_larger_than_what_is_received_at_once() -> None:
     assert max(sizes) < 2 * READ_SIZE
 
 
+@attrs.define(eq=False)
+class LateCopies(Copies):
+    """Tells that a connection is over when the tap has stopped, or a while after it was told to."""
+
+    stopping: threading.Event = attrs.field(factory=threading.Event)
+    stopped: threading.Event = attrs.field(factory=threading.Event)
+
+    def ended(self, connection: int) -> None:
+        assert self.stopping.wait(20)
+        self.stopped.wait(0.2)
+        super().ended(connection)
+
+
+def test_a_tap_that_stops_waits_for_a_connection_of_which_it_learns_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who accepts may have begun a connection's thread and get no turn before that thread is nearly done."""
+    ours, theirs = socket.socketpair()
+    copies = LateCopies(ours)
+    start = threading.Thread.start
+
+    def start_and_rest(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "tap-client":
+            assert copies.stopping.wait(20)
+            copies.stopped.wait(0.1)
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_rest)
+    captured = Captured(theirs)
+    with playing(in_turn(produced(1, 0))) as upstream:
+        tap = Tap((upstream,), copies, iter(range(1_000_000)).__next__)
+        with socket.create_connection(tap.start(), 20) as client:
+            client.sendall(produce(1))
+            assert received(client) == produced(1, 0)
+        copies.stopping.set()
+        tap.stop()
+        copies.stopped.set()
+        copies.finish()
+        captured.drain()
+    assert [kind for kind, _ in numbered(captured.data)] == [Kind.REQUEST, Kind.RESPONSE, Kind.ENDED]
+    assert not copies.failed
+    copies.close()
+    theirs.close()
+
+
 def test_what_makes_reading_fail_is_told_and_the_next_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = Lines()
     ours, theirs = socket.socketpair()
