@@ -151,7 +151,10 @@ def test_the_command_writes_the_page_and_says_how_to_write_it_again(
         (("--page-from", "3"), "--page-from 3: name the page, by --page FILE"),
         (("--page-partition", "orders-0"), "--page-partition orders-0: name the page, by --page FILE"),
         (("--seeds", "2", "--page", "x.html"), "--page x.html: it is of one seed: leave --seeds and --breed out"),
-        (("--groups", "--page", "x.html"), "followed group by group, and not as partitions: leave --groups out"),
+        (
+            ("--groups", "--page", "x.html", "--page-partition", "orders-0"),
+            "--page-partition orders-0: with --groups the page is of the group, and of no partition",
+        ),
         (("--page", "x.html", "--page-steps", "0"), "--page-steps 0 leaves nothing to walk through"),
         (("--page", "x.html", "--page-states", "-1"), "--page-states -1 leaves nothing to walk through"),
         (("--page", "x.html", "--page-steps", "10001"), "--page-steps 10001: no browser shows so long a page"),

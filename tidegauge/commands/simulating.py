@@ -101,7 +101,7 @@ def simulate(
     if breed:
         tell_kept(screen, kept, corpus)
     show(screen, ran, runs, bug)
-    if (page := showing.write(options)) is not None:
+    if (page := showing.write(options, clients, bug)) is not None:
         screen.say(f"\npage written to {page}: open it in a browser")
     good = all(is_good(run, undecided) for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))

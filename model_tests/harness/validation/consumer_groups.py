@@ -36,14 +36,16 @@ from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.groups import Loaded, OfGroup, OfGroups, Resign
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation.consumer_names import ConsumerNames
-from tidegauge.model_tests.harness.validation.coordinated import Logged
+from tidegauge.model_tests.harness.validation.coordinated import Committed, GroupAt, Logged
 from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.groups.consumer import properties, requests, timing
 from tidegauge.spec.groups.consumer import state as spec
 from tidegauge.spec.groups.consumer.actions import removed
 from tidegauge.spec.groups.consumer.machine import ConsumerGroups
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action
 
 GroupKey = tuple[int, str]
 """(partition of the log, group)."""
@@ -161,6 +163,25 @@ class ConsumerCoordinators:
                     raise Wrong(f"{decision.member_id} is told of what is not committed")
             case _:
                 self.decide(known, names, logged, decision)
+
+    # --- for who looks on --------------------------------------------------------------------------------------------
+
+    def at_coordinators(self, group: str) -> Iterator[GroupAt]:
+        """The group at every coordinator that has it."""
+        for (node, partition), here in self._here.items():
+            if group in here.known and (partition, group) not in self._mixed:
+                yield self.group_at(node, here.leader_epoch, here.known[group], self._names[partition, group])
+
+    def group_at(self, node: int, leader_epoch: int, known: Known, names: ConsumerNames) -> GroupAt:
+        """A group that a coordinator knows."""
+        return GroupAt(node, leader_epoch, known.group, names, lambda group: possible(names, group))
+
+    def committed(self, group: str) -> Committed | None:
+        """The group that is committed."""
+        for key, logged in self._logs.items():
+            if key[1] == group and key not in self._mixed and logged.committed is not None:
+                return Committed(logged.committed, self._names[key])
+        return None
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
@@ -337,6 +358,25 @@ def _check_hash(names: ConsumerNames, group: spec.Group, seen: groups.GroupSeen)
     of = group.known, group.racks
     if names.hashes.setdefault(of, seen.metadata_hash) != seen.metadata_hash:
         raise Wrong(f"the hash of its topics is {seen.metadata_hash}, and was {names.hashes[of]} for the same ones")
+
+
+def possible(names: ConsumerNames, group: spec.Group) -> list[tuple[Action, spec.Group]]:
+    """Time-outs and departures that may come to a group, each with the group after it."""
+    machine = names.machine()
+    kinds = [kind for kind in machine.action_types if issubclass(kind, timing.MemberTimeout)]
+    machine = evolve(machine, bounds=Bounds({kind.bounded_as: 1 for kind in kinds}))
+    state = spec.State((spec.Process(),), group)
+    timeouts = [one for kind in kinds if kind.is_possible(machine) for one in kind.candidates(machine, state)]
+    found: list[tuple[Action, spec.State]] = [
+        (one, one.effect(machine, state)) for one in timeouts if not one.guard(machine, state)
+    ]
+    for member in group.members:
+        if member.classic:
+            continue
+        leave = requests.ReceiveLeave(spec.HeartbeatRequest(0, member.member_id, spec.LEAVING_EPOCH))
+        if leave.error(names.machine(member.instance), state) is spec.Error.NONE:
+            found.append((leave, leave.effect(machine, state)))
+    return [(action, after.loaded) for action, after in found if after.group != group]
 
 
 class ConsumerStep:

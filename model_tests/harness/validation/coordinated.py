@@ -8,14 +8,15 @@ take for steps of its machine ends the validation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import attrs
 
 from tidegauge.impl.server.trace import groups
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation.ways import Wrong
+from tidegauge.spec.kernel.machine import Action
 
 T = TypeVar("T")
 
@@ -69,6 +70,40 @@ class Follower(Protocol):
 
     def follow(self, event: TraceEvent) -> None:
         """Take in one event. Raises Wrong."""
+
+
+@attrs.frozen
+class GroupAt:
+    """What the specification has of a group at one coordinator, in one leader epoch."""
+
+    node: int
+    leader_epoch: int
+    group: Any
+    """The `Group` of the machine that follows it."""
+    names: Any
+    """Which number there is whose: `Names`, or `ConsumerNames`."""
+    possible: Callable[[Any], list[tuple[Action, Any]]]
+    """Time-outs and departures that may come to a group here, each with the group after it."""
+
+
+class Committed(NamedTuple):
+    """What the log has of a group."""
+
+    group: Any
+    """The group, or its record, of the machine that follows it."""
+    names: Any
+    """As in `GroupAt`."""
+
+
+@runtime_checkable
+class FollowsGroups(Protocol):
+    """A follower that knows whole groups, and not just what is asked of them."""
+
+    def at_coordinators(self, group: str) -> Iterator[GroupAt]:
+        """The group at every coordinator that has it; nothing of a group that another machine follows."""
+
+    def committed(self, group: str) -> Committed | None:
+        """What of the group is committed, as far as anybody has told; None for nothing, or no such group."""
 
 
 Begin: TypeAlias = Callable[[], Follower]
@@ -127,3 +162,16 @@ class Following:
     def actions(self) -> Mapping[str, Counter[str]]:
         """By machine: which decisions were taken for steps of it."""
         return {machine: follower.actions for machine, follower in self._following.items()}
+
+    def at_coordinators(self, group: str) -> list[GroupAt]:
+        """A group at every coordinator that has it, by broker."""
+        found = [one for each in self._knowing for one in each.at_coordinators(group)]
+        return sorted(found, key=lambda one: (one.node, one.leader_epoch))
+
+    def committed(self, group: str) -> Committed | None:
+        """What of a group is committed, as far as anybody has told; None for nothing."""
+        return next((one for each in self._knowing if (one := each.committed(group)) is not None), None)
+
+    @property
+    def _knowing(self) -> list[FollowsGroups]:
+        return [one for one in self._following.values() if isinstance(one, FollowsGroups)]

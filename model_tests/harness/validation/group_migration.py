@@ -22,6 +22,7 @@ to do with both protocols are left to the others; of the others all that came be
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
@@ -37,7 +38,7 @@ from tidegauge.model_tests.harness.validation.consumer_groups import (
     Written,
     is_mixed,
 )
-from tidegauge.model_tests.harness.validation.coordinated import Logged
+from tidegauge.model_tests.harness.validation.coordinated import Committed, GroupAt, Logged
 from tidegauge.model_tests.harness.validation.groups import GroupCoordinators, GroupKey
 from tidegauge.model_tests.harness.validation.groups import Known as ClassicKnown
 from tidegauge.model_tests.harness.validation.migration_names import MigrationNames
@@ -276,6 +277,23 @@ class MigratingGroup:
                 self.classics.follow(event)
                 self.consumers.follow(event)
 
+    def at_coordinators(self) -> Iterator[GroupAt]:
+        """The group at every coordinator that has it, of the type that it is of."""
+        for follower, is_classic in ((self.classics, True), (self.consumers, False)):
+            for one in follower.at_coordinators(self.key[1]):
+                here = self._here.get(one.node)
+                if here is None or here.leader_epoch != one.leader_epoch:
+                    continue
+                if is_classic == (here.classic is not None):
+                    yield one
+
+    @property
+    def committed(self) -> Committed:
+        """What of it is committed."""
+        found = self.log.committed
+        is_classic = isinstance(found, classic_spec.GroupRecord)
+        return Committed(found, self.classics.names_of(self.key) if is_classic else self.names)
+
     def _at(self, node: int, decision: groups.OfGroups) -> Here:
         here = self._here.get(node)
         if here is None or here.leader_epoch != decision.leader_epoch:
@@ -471,6 +489,19 @@ class MigrationCoordinators:
             for key in self._followed:
                 self._take(key, event)
         self._all.append(event)
+
+    def at_coordinators(self, group: str) -> Iterator[GroupAt]:
+        """The group at every coordinator that has it."""
+        for key, followed in self._followed.items():
+            if key[1] == group:
+                yield from followed.at_coordinators()
+
+    def committed(self, group: str) -> Committed | None:
+        """What of the group is committed, of either type."""
+        for (_, name), followed in self._followed.items():
+            if name == group and followed.log.committed is not None:
+                return followed.committed
+        return None
 
     def _take(self, key: GroupKey, event: TraceEvent) -> None:
         if isinstance(event.decision, OF_A_GROUP):

@@ -22,7 +22,7 @@ that are deleted, groups of the next protocol, transactions' commits, or several
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ from tidegauge.impl.server.trace import events, groups
 from tidegauge.impl.server.trace.consumer_groups import OfConsumerGroup
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.cores.group_abstraction import STATUSES
-from tidegauge.model_tests.harness.validation.coordinated import Logged
+from tidegauge.model_tests.harness.validation.coordinated import Committed, GroupAt, Logged
 from tidegauge.model_tests.harness.validation.ways import Wrong
 from tidegauge.spec.groups.classic import requests, timing
 from tidegauge.spec.groups.classic import state as spec
@@ -46,6 +46,7 @@ from tidegauge.spec.groups.classic.state import NONE, Status, Waiting
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action
 
 UNKNOWN: Final = -2
 """A member id that no coordinator has given."""
@@ -258,6 +259,27 @@ class GroupCoordinators:
             here = self._here[key] = Coordinator(decision.leader_epoch)
         return here.known.setdefault(decision.group, Known())
 
+    # --- for who looks on --------------------------------------------------------------------------------------------
+
+    def at_coordinators(self, group: str) -> Iterator[GroupAt]:
+        """The group at every coordinator that has it."""
+        for (node, partition), here in self._here.items():
+            key = partition, group
+            if group in here.known and key not in self._mixed:
+                yield self.group_at(node, here.leader_epoch, here.known[group], self._names.setdefault(key, Names()))
+
+    def group_at(self, node: int, leader_epoch: int, known: Known, names: Names) -> GroupAt:
+        """A group that a coordinator knows."""
+        state = self._state(known, names)
+        return GroupAt(node, leader_epoch, known.group, names, lambda group: possible(evolve(state, group=group)))
+
+    def committed(self, group: str) -> Committed | None:
+        """The group's record that is committed."""
+        for key, logged in self._logs.items():
+            if key[1] == group and key not in self._mixed and logged.committed is not None:
+                return Committed(logged.committed, self._names.setdefault(key, Names()))
+        return None
+
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     def _decides(self, here: Coordinator, decision: groups.OfGroup) -> None:
@@ -348,6 +370,22 @@ class GroupCoordinators:
             raise Wrong("members are waited for to join, without an end")
         if machine_of(NONE, (0,), requires_id=True).may_expire_sync(group) and not seen.waits_for_syncs:
             raise Wrong("members are waited for to ask for their assignment, without an end")
+
+
+def possible(state: spec.State) -> list[tuple[Action, spec.Group]]:
+    """Time-outs and departures that may come to a group, each with the group after it."""
+    machine, group = machine_of(NONE, (0,), requires_id=True), state.loaded
+    kinds = (timing.EndInitialDelay, timing.ExpireRebalance, timing.ExpireSync, timing.ExpireSession)
+    timeouts = [one for kind in kinds for one in kind.candidates(machine, state)]
+    found: list[tuple[Action, spec.State]] = [
+        (one, one.effect(machine, state)) for one in timeouts if not one.guard(machine, state)
+    ]
+    for member in group.members:
+        leave = requests.ReceiveLeave(spec.LeaveRequest(0, member.member_id))
+        of_member = machine_of(member.instance, (0,), requires_id=True)
+        if leave.error(of_member, state) is spec.Error.NONE:
+            found.append((leave, leave.effect(of_member, state)))
+    return [(action, after.loaded) for action, after in found if after.group != group]
 
 
 class _Step:
