@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
@@ -49,6 +51,30 @@ def test_two_processes_with_different_hash_seeds_give_one_hash() -> None:
 def test_another_seed_gives_another_order() -> None:
     assert run_deterministically(scramble, seed=7) == run_deterministically(scramble, seed=7)
     assert run_deterministically(scramble, seed=7) != run_deterministically(scramble, seed=8)
+
+
+@pytest.fixture
+def alarms() -> Iterator[list[int]]:
+    """A signal with a handler each millisecond, as a sampling profiler has them."""
+    seen: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    yield seen
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_signals_that_come_meanwhile_change_nothing(alarms: list[int]) -> None:
+    found = {run_deterministically(scramble, seed=7) for _ in range(20)}
+    assert len(alarms) > 20
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert found == {run_deterministically(scramble, seed=7)}
+
+
+def test_an_interrupt_ends_a_run_that_waits_for_ever() -> None:
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_deterministically(trio.sleep_forever, seed=0)
 
 
 def test_hours_of_virtual_time_pass_at_once() -> None:
