@@ -18,7 +18,14 @@ from tidegauge.model_tests.mutants.campaign import CLASSES, Campaign, Wanted
 from tidegauge.model_tests.mutants.equivalents import EQUIVALENT, StaleError
 from tidegauge.model_tests.mutants.patching import ROOT
 from tidegauge.model_tests.mutants.results import scores, table
-from tidegauge.model_tests.mutants.rings import LOCKSTEP_TESTS, Ring, lockstep_parts, simulation_parts, test_parts
+from tidegauge.model_tests.mutants.rings import (
+    LOCKSTEP_TESTS,
+    Ring,
+    lockstep_parts,
+    observed_parts,
+    simulation_parts,
+    test_parts,
+)
 from tidegauge.model_tests.mutants.rooms import ROOMS
 from tidegauge.model_tests.mutants.trials import UnsoundError
 
@@ -70,7 +77,8 @@ def main(words: Sequence[str]) -> int:
 def run(wanted: Wanted, folder: Path, least: float) -> int:
     """Collect the tests, then let the campaign take the place of their run."""
     plugin = _Plugin(wanted, folder, least)
-    tests = sorted({test for room in ROOMS if wanted.wants(room.name) for test in room.tests})
+    asked = {test for room in ROOMS if wanted.wants(room.name) for test in room.tests}
+    tests = sorted(asked) if wanted.asks(Ring.UNIT) or wanted.asks(Ring.SPEC) else []
     files = [path for test in tests for path in (sorted(ROOT.glob(f"{test}*.py")) if test.endswith("_") else [test])]
     paths = [str(ROOT / path) for path in (*files, *LOCKSTEP_TESTS)]
     options = [
@@ -99,8 +107,12 @@ class _Plugin:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = [item for item in session.items if item.get_closest_marker("deep") is None]
-        parts = [*lockstep_parts(self.wanted.rounds), *test_parts(items), *simulation_parts(self.wanted.rounds)]
         rings = {ring for room in ROOMS if self.wanted.wants(room.name) for ring in room.rings} or {Ring.CORES}
+        rounds = self.wanted.rounds
+        parts = [*lockstep_parts(rounds), *test_parts(items), *simulation_parts(rounds)]
+        if Ring.OBSERVED in rings and self.wanted.asks(Ring.OBSERVED):
+            files = {file for room in ROOMS if self.wanted.wants(room.name) for file in room.files}
+            parts += observed_parts(rounds, files)
         parts = [part for part in parts if part.ring in rings and self.wanted.asks(part.ring)]
         parts.sort(key=lambda part: list(type(part.ring)).index(part.ring))
         self.has_run = True

@@ -23,7 +23,7 @@ from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
 from tidegauge.model_tests.mutants.results import Known, Result, append, digest, digest_of_everything, read
 from tidegauge.model_tests.mutants.rings import Part, Ring
 from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
-from tidegauge.model_tests.mutants.trials import Measured, trial
+from tidegauge.model_tests.mutants.trials import Measured, running_all, trial
 from tidegauge.model_tests.mutants.workers import in_workers
 
 CLASSES: Final = "classes that play a part"
@@ -150,9 +150,11 @@ class Campaign:
 
         parts = [part for part in self._parts if any(_may_kill(part, room, mutant) for room, mutant in waiting)]
         paths = {mutant.function.module.path for _, mutant in waiting if not isinstance(mutant, Played)}
-        without = self._measurements.of(parts, paths, patcher, goes_on)
-        if without is None:
+        unknown = [part for part in parts if part.runs is None]
+        found = self._measurements.of(unknown, paths, patcher, goes_on)
+        if found is None:
             return
+        without = {**found, **{part.name: running_all(part) for part in parts if part.runs is not None}}
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         in_workers(workers, lambda number: self._try(waiting[number::workers], parts, patcher, without, goes_on))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

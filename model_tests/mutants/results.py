@@ -19,7 +19,7 @@ from tidegauge.model_tests.mutants.patching import ROOT
 from tidegauge.model_tests.mutants.rings import Ring
 
 TREES: Final = ("impl", "spec", "linearizability", "compilation", "model_tests")
-FORMAL: Final = (Ring.CORES, Ring.CLUSTER, Ring.SIMULATION, Ring.SPEC)
+FORMAL: Final = (Ring.CORES, Ring.CLUSTER, Ring.SIMULATION, Ring.OBSERVED, Ring.SPEC)
 
 
 @attrs.frozen

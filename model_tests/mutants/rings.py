@@ -6,10 +6,15 @@ of the mutant's room. A part is a function of its name: its seeds are in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
-from types import MappingProxyType
+from functools import partial
+from itertools import zip_longest
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
+from zlib import crc32
 
 import attrs
 import pytest
@@ -26,6 +31,9 @@ from tidegauge.model_tests.harness.simulation.group_options import draw_group
 from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 from tidegauge.model_tests.harness.simulation.transacting_options import draw_transacting
+from tidegauge.model_tests.spec.observed import OBSERVED
+from tidegauge.model_tests.spec.walked import NAMES, machine_of
+from tidegauge.spec.kernel.machine import Machine
 
 SEED: Final = 5
 FORBIDDEN_SHARE: Final = 0.25
@@ -46,6 +54,7 @@ SEEDS: Final = 4
 TRANSACTIONAL_SEEDS: Final = 2
 """Of those with transactions."""
 SPEC_TESTS: Final = "model_tests/spec"
+_SPECIFICATION: Final = "tidegauge.spec."
 LOCKSTEP_TESTS: Final = (
     "model_tests/spec/membership/test_succession.py::"
     "test_the_controller_refuses_a_registration_as_in_the_specification",
@@ -67,6 +76,8 @@ class Ring(Enum):
     CLUSTER = "lockstep on cluster"
     SIMULATION = "simulation"
     UNIT = "unit tests"
+    OBSERVED = "observed walks"
+    """Of a specification: what tests observe of every machine (`spec/observed.py`), up to the first difference."""
     SPEC = "explorer"
     """Of a specification: what `model_tests/spec` says of its states, properties, counts and wrong rules."""
 
@@ -85,6 +96,10 @@ class Part:
     """The file of a test, or one of `LOCKSTEP_TESTS`."""
     after: str | None = None
     """The name of the first part of the same walks: what that one does not run, this one hardly does."""
+    runs: frozenset[str] | None = None
+    """The files that it may run, from the root, if that is known without coverage."""
+    seconds: float = 0.0
+    """Of CPU that it takes, where `runs` is known."""
 
 
 def lockstep_parts(rounds: int) -> Iterator[Part]:
@@ -157,6 +172,64 @@ def _simulated_group(seed: int) -> Part:
         return "; ".join(simulate_group(draw_group(seed)).failures)
 
     return Part(Ring.SIMULATION, f"{Ring.SIMULATION.value}: seed {seed} with a group", checked)
+
+
+def observed_parts(rounds: int, files: Collection[str]) -> Iterator[Part]:
+    """What is observed of each machine that these files make, a part for each kind; then of each that runs one of them.
+
+    The second ones belong to the second round. It is recorded here, in a process without a mutant.
+    """
+    for name in NAMES:
+        made_of = modules_of(machine_of(name))
+        runs = frozenset(map(_path_of, made_of))
+        if made_by(machine_of(name)) in {file.rpartition("/")[0] for file in files} or (
+            rounds > 1 and runs & set(files)
+        ):
+            for what, lines in OBSERVED.items():
+                yield observed(f"{what} of {name}", partial(lines, name), runs)
+
+
+def observed(name: str, lines: Callable[[], Iterator[str]], runs: frozenset[str]) -> Part:
+    """It fails at the first line that is another one; then the test that has the checksum of the lines fails."""
+    began = time.process_time()
+    recorded = [crc32(line.encode()) for line in lines()]
+    seconds = time.process_time() - began
+
+    def checked(roles: Roles | None) -> str:
+        now = (crc32(line.encode()) for line in lines())
+        differing = (number for number, (one, other) in enumerate(zip_longest(now, recorded)) if one != other)
+        number = next(differing, None)
+        return "" if number is None else f"line {number} of {name} is another one"
+
+    return Part(Ring.OBSERVED, f"{Ring.OBSERVED.value}: {name}", checked, runs=runs, seconds=seconds)
+
+
+def made_by(machine: Machine[Any]) -> str:
+    """The folder of the last of the classes that a machine is made of."""
+    return _path_of(machine.kinds[-1].__module__).rpartition("/")[0]
+
+
+def modules_of(machine: Machine[Any]) -> set[str]:
+    """The modules of the specification that the classes of a machine are of, and what these import."""
+    kinds = (*machine.kinds, *machine.action_types, *machine.part_types)
+    waiting = [base.__module__ for kind in kinds for base in kind.__mro__]
+    found: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module.startswith(_SPECIFICATION) and module not in found:
+            found.add(module)
+            waiting += map(_module_of, vars(sys.modules[module]).values())
+    return found
+
+
+def _module_of(one: object) -> str:
+    """The module that a name stands for, or that what it stands for is defined in."""
+    return str(getattr(one, "__name__" if isinstance(one, ModuleType) else "__module__", ""))
+
+
+def _path_of(module: str) -> str:
+    """The file of a module of this package, from the root."""
+    return module.partition(".")[2].replace(".", "/") + ".py"
 
 
 def test_parts(items: list[pytest.Item]) -> Iterator[Part]:

@@ -102,15 +102,14 @@ def _is_protocol(function: Function) -> bool:
 
 
 _SPEC_TESTS: Final = "model_tests/spec"
-_OF_EVERY_MACHINE: Final = tuple(
-    f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "guards", "properties", "steps", "teeth")
-)
-"""Tests that try all machines."""
+_OF_EVERY_MACHINE: Final = tuple(f"{_SPEC_TESTS}/test_{name}.py" for name in ("goals", "teeth"))
+"""Tests that try all machines, but those of what is observed on walks: these are a ring of their own."""
 
 
 def _specification(name: str, folder: str, tests: tuple[str, ...], *but: str) -> Room:
-    """A folder of the specification: the explorer tries a change of it first, then lockstep on cores."""
-    return Room(f"spec: {name}", _folder(f"spec/{folder}", *but), (*tests, *_OF_EVERY_MACHINE), (Ring.SPEC, Ring.CORES))
+    """A folder of the specification: what is observed on walks comes first, then the explorer, lockstep on cores."""
+    rings = (Ring.OBSERVED, Ring.SPEC, Ring.CORES)
+    return Room(f"spec: {name}", _folder(f"spec/{folder}", *but), (*tests, *_OF_EVERY_MACHINE), rings)
 
 
 _RECOVERY: Final = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from random import Random
 from typing import Any, Final
@@ -128,19 +128,23 @@ NAMES: Final = (*_REGISTERED, *(name for name in LARGE if name not in _REGISTERE
 """Every machine, and those of them that some constants make another one."""
 
 
+def new(machine: Machine[Any]) -> Machine[Any]:
+    """The same machine, which remembers nothing of what its constants allow."""
+    same: Any = machine
+    return attrs.evolve(same)
+
+
 def machine_of(name: str) -> Machine[Any]:
-    """The machine with constants that let everything happen."""
-    machine = LARGE.get(name) or REGISTRY.machine(name)
+    """The machine with constants that let everything happen, as new."""
+    machine = new(LARGE.get(name) or REGISTRY.machine(name))
     if not isinstance(machine, Replication):
         return machine
     return attrs.evolve(machine, max_records=2, bounds=Bounds(dict.fromkeys(machine.perturbations, OFTEN)))
 
 
-@cache
-def walked(name: str) -> dict[Any, tuple[Action, ...]]:
-    """States on walks that take every class of action equally often, each with what may happen in it."""
+def on_walks(name: str) -> Iterator[tuple[Any, list[tuple[Action, Any]]]]:
+    """The states on walks that take every class of action equally often, each with all that may follow."""
     machine = machine_of(name)
-    found: dict[Any, tuple[Action, ...]] = {}
     for walk in range(WALKS):
         rng = Random(f"{name}/{walk}")
         state = next(iter(machine.initial()))
@@ -148,11 +152,16 @@ def walked(name: str) -> dict[Any, tuple[Action, ...]]:
             by_kind = defaultdict(list)
             for action, after in machine.successors(state):
                 by_kind[type(action)].append((action, after))
-            found[state] = tuple(action for steps in by_kind.values() for action, _ in steps)
+            yield state, [step for steps in by_kind.values() for step in steps]
             if not by_kind:
                 break
             _, state = rng.choice(by_kind[rng.choice(list(by_kind))])
-    return found
+
+
+@cache
+def walked(name: str) -> dict[Any, tuple[Action, ...]]:
+    """The states on the walks, each with what may happen in it."""
+    return {state: tuple(action for action, _ in steps) for state, steps in on_walks(name)}
 
 
 def every_so_many(name: str, each: int) -> list[Any]:
