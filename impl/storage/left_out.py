@@ -65,7 +65,8 @@ class LeftOut:
 
     def is_in_doubt(self, directory: str, start: int, limit: int) -> bool:
         """Whether a segment may be missing between two offsets, which is told then."""
-        lost = next((one for one in sorted(self.snapshots) if start <= one < limit and one not in self.bases), None)
+        between = range(start, limit)
+        lost = next((one for one in sorted(self.snapshots) if one in between and one not in self.bases), None)
         if lost is None:
             return False
         log_event(

@@ -68,14 +68,13 @@ def is_start_in_doubt(directory: str, log_start_offset: int, first: int, recover
     epochs = recovery.checkpointed_epochs
     if first <= log_start_offset or any(gap.start < first for gap in recovery.gaps):
         return False
-    known_from = epochs[0].start_offset if epochs else first
-    if epochs is not None and not epochs:
-        why = "leader-epoch-checkpoint is empty, and nothing else tells whether records before were deleted or are lost"
-    elif recovery.was_damaged and known_from >= first:
-        why = "it was damaged before, and nothing tells whether records before were deleted or are lost"
-    elif epochs is None:
+    if epochs is None:
         why = "leader-epoch-checkpoint is lost, and nothing else tells whether records before were deleted or are lost"
-    elif is_known and known_from + 1 == first:
+    elif not epochs:
+        why = "leader-epoch-checkpoint is empty, and nothing else tells whether records before were deleted or are lost"
+    elif recovery.was_damaged and epochs[0].start_offset >= first:
+        why = "it was damaged before, and nothing tells whether records before were deleted or are lost"
+    elif is_known and epochs[0].start_offset + 1 == first:
         why = f"no log start is written down, and nothing else tells whether record {first - 1} was deleted or is lost"
     else:
         return False

@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 
-_ENDLESS: Final = 1 << 62
+_NOTHING: Final = 0, 0, UNDEFINED_EPOCH
+"""A span without an offset."""
 
 
 class Beside(NamedTuple):
@@ -56,7 +57,7 @@ class NotedEpochs:
         self._starts = [entry.start_offset for entry in ascending]
         self._complete_below = complete_below
         self._first = first
-        self._span = 0, 0, UNDEFINED_EPOCH
+        self._span = _NOTHING
         """Where the entry begins and ends that was looked up last, and its epoch."""
         self._accused: set[int] = set()
         """Where the odd batches begin that are told by the checkpoint alone."""
@@ -75,7 +76,7 @@ class NotedEpochs:
 
     def _look_up(self, offset: int) -> int:
         """The epoch that is noted of an offset, which is kept in mind with the offsets that it goes for."""
-        if offset >= self._complete_below:
+        if self.contradiction or offset >= self._complete_below:
             return UNDEFINED_EPOCH
         number = bisect_right(self._starts, offset)
         start = self._starts[number - 1] if number else 0
@@ -110,9 +111,7 @@ class NotedEpochs:
         if is_borne_out:
             self.accusations[odd.base_offset] = reason
         else:
-            self.contradiction = reason
-            self._complete_below = 0
-            self._span = 0, _ENDLESS, UNDEFINED_EPOCH
+            self.contradiction, self._span = reason, _NOTHING
         return is_borne_out
 
     def told(self, start: int, end: int) -> str:

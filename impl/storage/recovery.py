@@ -337,9 +337,6 @@ class _Recovering:
     def _follows(self, base: int) -> bool:
         """Whether a segment that does not begin where the one before it ends belongs to the log all the same."""
         end = self.end_offset
-        if base < end:
-            self._strays.set_aside(base, f"the segment before it ends at {end}")
-            return False
         if not self._holds_batches(base):
             self._later.append((base, False))
             self._strays.set_aside(base, f"the log ends at {end}, and it holds no batch")
@@ -459,11 +456,11 @@ class _Recovering:
         segment = self._segment(base)
         found = segment.recover(LeaderEpochCache(), Bounds(base, following), flushed=_ENDLESS)
         segment.close()
-        return base < found.contiguous_end == following
+        return found.contiguous_end == following
 
     def _ended(self, base: int) -> int:
         """Where the log once ended: at its recovery point or, if a clean stop's is lost, at the newest snapshot."""
-        if self._known.recovery_point or self._flushed < _ENDLESS:
+        if self._flushed < _ENDLESS:
             return self._known.recovery_point
         return max((offset for offset in self._snapshots if reaches(base, offset)), default=0)
 
@@ -538,10 +535,8 @@ class _Recovering:
 
     def _find_lost_tail(self, starts_below: int | None) -> None:
         """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
-        end = self.end_offset
-        if end == self._flushed >= self._known.high_watermark:
-            return  # where it was flushed up to: nothing is known beyond that
-        start, known_end = end, max(end, self._known_end(end if self.segments else None))
+        start = end = self.end_offset
+        known_end = max(end, self._known_end(end if self.segments else None))
         if self.segments:
             self.segments[-1].next_offset = known_end
         else:
@@ -583,8 +578,6 @@ class _Recovering:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
         extents, end = segment.damaged.values(), segment.next_offset
         missing = [one for one in before if one[1] >= end or any(gap.start <= one[1] < gap.end for gap in extents)]
-        if not missing:
-            return
         found = sorted({*self._epochs.entries, *missing}, key=lambda entry: (entry[1], entry[0]))
         self._epochs.clear()
         for epoch, start_offset in found:

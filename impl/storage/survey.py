@@ -138,7 +138,7 @@ class _Reader:
         buffer, at = self.window(position, HEADER_SIZE)
         length = _PROBE.unpack_from(buffer, at)[1]
         size = length + LENGTH_OVERHEAD
-        if size < HEADER_SIZE or position + size > self.size:
+        if not HEADER_SIZE <= size <= self.size - position:
             return None
         buffer, at = self.window(position, size)
         try:
@@ -156,7 +156,7 @@ class _Reader:
         while position + HEADER_SIZE <= self.size and not self.is_spent:
             buffer, at = self.window(position, HEADER_SIZE)
             found = buffer.find(_MAGIC_BYTE, at + _MAGIC_POSITION)
-            if found < 0:
+            if found == -1:
                 position += len(buffer) - at - _MAGIC_POSITION
                 continue
             position += found - at - _MAGIC_POSITION
@@ -269,8 +269,8 @@ def _is_followed(reader: _Reader, position: int, header: BatchHeader, bounds: Bo
 
 def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, expected: int, epoch: int) -> bool:
     """Whether an intact batch may follow what ended at `expected` in this leader epoch."""
-    is_first = position == 0 and bounds.around.last_before is None
-    spans_start = is_first and 0 <= header.base_offset < expected <= header.last_offset
+    may_begin_before = position == 0 and bounds.around.last_before is None
+    spans_start = may_begin_before and header.base_offset >= 0 and header.last_offset >= expected
     if header.base_offset < expected and not spans_start:
         return False
     if header.partition_leader_epoch < epoch:

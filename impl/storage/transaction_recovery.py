@@ -15,11 +15,14 @@ from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 def index_transactions(earlier: Sequence[Segment], segment: Segment, *, has_markers: bool) -> None:
     """Find the aborted transactions of a segment that was scanned, with their starts in earlier ones."""
-    if not has_markers:
-        _replace_transactions(segment, [])
-        return
-    transactions = Transactions()
-    found = []
+    found = _aborted(earlier, segment) if has_markers else []
+    if segment.transaction_index.replace(found):
+        tell_rebuilt(segment.path(LOG_SUFFIX), "its index of aborted transactions does not fit it")
+
+
+def _aborted(earlier: Sequence[Segment], segment: Segment) -> list[AbortedTransaction]:
+    """The transactions that markers in a segment have aborted."""
+    transactions, found = Transactions(), list[AbortedTransaction]()
     for one in (*earlier, segment):
         with suppress(CorruptLogError):  # what begins behind damage is found no more
             for header in one.headers():
@@ -33,9 +36,4 @@ def index_transactions(earlier: Sequence[Segment], segment: Segment, *, has_mark
                 aborted = transactions.end(header.producer_id, header.last_offset, aborted=is_abort)
                 if aborted is not None and one is segment:
                     found.append(aborted)
-    _replace_transactions(segment, found)
-
-
-def _replace_transactions(segment: Segment, found: list[AbortedTransaction]) -> None:
-    if segment.transaction_index.replace(found):
-        tell_rebuilt(segment.path(LOG_SUFFIX), "its index of aborted transactions does not fit it")
+    return found

@@ -172,11 +172,11 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "impl/storage/recovery.py _Recovering._is_made_up: `2` -> `3` in `islice(segment.headers_from(base), 2)`": (
         "it matters whether there is one or more"
     ),
+    "impl/storage/recovery.py _Recovering._end_behind: `limit <= self._flushed` -> `limit < self._flushed`": (
+        "the log is known to go up to where it was flushed, if a file begins there (`_known_end`)"
+    ),
     "impl/storage/recovery.py _Recovering._is_made_up: `False` -> `True` (3)": (
         "the file has just been read, and what is damaged in it is walked over: no header raises"
-    ),
-    "impl/storage/noted_epochs.py NotedEpochs.__init__: `0` -> `1` in `(0, 0, UNDEFINED_EPOCH)`": (
-        "no offset lies in either span"
     ),
     "impl/storage/noted_epochs.py NotedEpochs.is_odd: `start <= offset < end` -> `start < offset < end`": (
         "what was looked up last is looked up again"

@@ -123,6 +123,7 @@ def test_a_closed_segment_that_seems_to_end_earlier_is_read_and_loses_its_last_b
     log = opened(disk, clean=clean)
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(7, 8)]
     assert readable(log) == without(7)
+    assert log.epochs.entries == ((1, 0), (2, 4), (3, 8)), "the segment behind is not read for the epoch it begins"
 
 
 @pytest.mark.parametrize("clean", [True, False])

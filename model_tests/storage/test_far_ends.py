@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.neighbours import last_batch
 from tidegauge.impl.storage.segment import Segment
@@ -29,6 +30,17 @@ from tidegauge.model_tests.storage.test_damage import (
 FAR = MAX_RELATIVE_OFFSET + 10
 
 
+def far_away() -> SimulatedDisk:
+    """A closed log of two files of four records, with offsets that are large."""
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    log.truncate_fully_and_start_at(FAR, epoch=1)
+    for number in range(8):
+        log.append_as_leader(batch(number), 1, 0)
+    log.close()
+    return disk
+
+
 def without_snapshots(disk: SimulatedDisk) -> SimulatedDisk:
     for name in disk.list_directory(DIRECTORY):
         if name.endswith(SNAPSHOT_SUFFIX):
@@ -38,12 +50,7 @@ def without_snapshots(disk: SimulatedDisk) -> SimulatedDisk:
 
 def test_the_high_watermark_tells_of_the_lost_end_of_a_log_whose_offsets_are_large() -> None:
     """A file reaches so far from where it begins, and not from 0."""
-    disk = SimulatedDisk(random.Random(1))
-    log = Log.open(disk, DIRECTORY, CONFIG, 0)
-    log.truncate_fully_and_start_at(FAR, epoch=1)
-    for number in range(8):
-        log.append_as_leader(batch(number), 1, 0)
-    log.close()
+    disk = far_away()
     disk.remove(f"{DIRECTORY}/{file_name(FAR + 4, LOG_SUFFIX)}")
     log = Log.open(
         without_snapshots(disk),
@@ -56,6 +63,42 @@ def test_the_high_watermark_tells_of_the_lost_end_of_a_log_whose_offsets_are_lar
     )
     assert (log.log_start_offset, log.log_end_offset) == (FAR, FAR + 8)
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(FAR + 4, FAR + 8)]
+
+
+def test_no_offset_is_given_again_below_the_log_start_of_a_log_whose_offsets_are_large() -> None:
+    """All else that told of its end is lost: recovery point, high watermark, leader epochs and the last file."""
+    disk = without_snapshots(far_away())
+    disk.remove(f"{DIRECTORY}/{file_name(FAR + 4, LOG_SUFFIX)}")
+    disk.remove(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}")
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, log_start_offset=FAR + 7, clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset) == (FAR + 7, FAR + 7)
+
+
+@pytest.mark.parametrize(("point", "is_whole"), [(0, True), (8, False)])
+def test_a_closed_log_that_is_whole_is_in_doubt_only_if_it_is_said_to_have_ended_before(
+    point: int, is_whole: bool
+) -> None:
+    """All else that told of its end is lost, so that there may have been more."""
+    log = opened(without_snapshots(written()), recovery_point=point, high_watermark=0)
+    assert (log.log_end_offset, log.recovery.lost_nothing) == (12, is_whole)
+
+
+@pytest.mark.parametrize(
+    ("clean", "knows_epochs", "is_told"),
+    [(True, True, True), (True, False, True), (False, True, True), (False, False, False)],
+)
+def test_a_log_without_files_had_some_if_it_was_closed_or_leader_epochs_were_written_down(
+    clean: bool, knows_epochs: bool, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = without_snapshots(written(clean=clean))
+    for base in (0, 4, 8):
+        disk.remove(f"{DIRECTORY}/{file_name(base, LOG_SUFFIX)}")
+    if not knows_epochs:
+        disk.remove(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}")
+    log = opened(disk, clean=clean, recovery_point=0, high_watermark=0)
+    told = [line for line in caplog.messages if line.startswith("log end in doubt")]
+    assert (len(told), log.recovery.ends_in_damage) == (is_told, is_told)
+    assert all(("the log was closed, and it has no file left" in line) == clean for line in told)
 
 
 @pytest.mark.parametrize(

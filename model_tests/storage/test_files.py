@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
@@ -11,11 +12,11 @@ from uuid import UUID
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.disk import Disk, PendingSync, RealDisk
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import Compression
 from tidegauge.impl.records.payload import Record, build_batch
-from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage import checkpoints, index_files
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 from tidegauge.impl.storage.log import Log
@@ -94,6 +95,28 @@ def test_an_index_that_is_lost_or_broken_is_rebuilt_as_it_was(tmp_path: Path) ->
     assert log.log_end_offset == 60
     log.close()
     assert {path: path.read_bytes() for path in files} == original
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_indexes_that_a_clean_stop_has_flushed_are_not_written_again_though_all_is_read(
+    clean: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "tide-0")
+    count = len(log.segment_base_offsets)
+    paths: list[str] = []
+    inner = index_files.write
+
+    def writing(disk: Disk, files: Iterable[tuple[str, bytes]]) -> list[PendingSync]:
+        found = list(files)
+        paths.extend(path for path, _ in found)
+        return inner(disk, found)
+
+    monkeypatch.setattr(index_files, "write", writing)
+    directory, end = str(tmp_path / "tide-0"), log.log_end_offset
+    log = Log.open(RealDisk(), directory, CONFIG, 0, recovery_point=end, clean_shutdown=clean, reads_all=True)
+    assert log.recovery.scanned_segments == count
+    log.close()
+    assert len(paths) == (0 if clean else 2 * count)
 
 
 def test_the_leader_epoch_checkpoint_is_kafkas(tmp_path: Path) -> None:

@@ -7,11 +7,24 @@ import random
 import pytest
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage, Gap, unused_path
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, DAMAGED_SUFFIX, Damage, Gap, unused_path
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.recovery import Recovery
+from tidegauge.impl.storage.stray_segments import StraySegments
 from tidegauge.impl.storage.survey import Around
-from tidegauge.model_tests.storage.test_damage import CLOSED, DIRECTORY, FIELDS, batch, flip, opened, written
+from tidegauge.model_tests.storage.test_damage import (
+    ACTIVE,
+    CLOSED,
+    DIRECTORY,
+    FIELDS,
+    batch,
+    flip,
+    opened,
+    readable,
+    written,
+)
 
 LATER, EARLIER = Gap(7, 9, "zeroed"), Gap(2, 4, "gone")
 NOTE = f"log/{DAMAGE_NOTE}"
@@ -86,6 +99,20 @@ def test_what_lies_below_the_log_start_is_in_no_doubt(start: int, left: list[Gap
     assert damage.doubted == []
 
 
+@pytest.mark.parametrize(("end", "left"), [(8, [(2, 4), (7, 8)]), (7, [(2, 4)]), (2, [])])
+def test_what_was_cut_is_in_no_doubt(end: int, left: list[tuple[int, int]]) -> None:
+    damage = Damage(SimulatedDisk(random.Random(0)), "log", (), (LATER, EARLIER))
+    damage.keep_below(end)
+    assert [(gap.start, gap.end) for gap in damage.doubted] == left
+
+
+def test_a_replica_is_repaired_from_its_first_gap_on_be_it_in_doubt() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    assert Damage(disk, "log").first is None
+    assert Damage(disk, "log", (LATER,), (EARLIER,)).first == EARLIER
+    assert Damage(disk, "log", (LATER, EARLIER)).first == EARLIER
+
+
 def test_a_log_that_starts_anew_has_no_gap() -> None:
     disk, damage = damaged(EARLIER)
     damage.forget()
@@ -153,3 +180,41 @@ def test_a_path_is_unused_with_the_first_number_that_nothing_has() -> None:
     for number in ("", ".1", ".2"):
         assert unused_path(disk, "log/a.stray") == f"log/a.stray{number}"
         disk.open(f"log/a.stray{number}", create=True)
+
+
+def test_what_is_set_aside_has_the_next_free_name_of_the_segments_behind_the_gap() -> None:
+    """A name that another segment has is free."""
+    disk = written()
+    disk.open(f"{CLOSED}{DAMAGED_SUFFIX}", create=True).append(b"of a repair before")
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log = opened(disk)
+    assert 5 not in readable(log)
+    assert log.repair() == 5
+    assert disk.exists(f"{ACTIVE}{DAMAGED_SUFFIX}")
+    assert not disk.exists(f"{ACTIVE}{DAMAGED_SUFFIX}{DAMAGED_SUFFIX}")
+
+
+def test_what_is_appended_to_a_file_in_which_damage_was_met_is_one_of_its_batches() -> None:
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, LogConfig(), 0)
+    for offset in range(3):
+        log.append_as_leader(batch(offset), 1, 0)
+    (path,) = (path for path in disk.files() if path.endswith(".log"))
+    flip(disk, path, 1, FIELDS["value"])
+    assert log.damage.examine(log.segments[0], Around(), CorruptLogError(path, len(batch(0))), 0)
+    log.append_as_leader(batch(3), 1, 0)
+    assert [header.base_offset for header in log.segments[0].headers()] == [0, 2, 3]
+
+
+def test_strays_that_are_put_back_have_their_names_durably_and_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    disk = written()
+    strays = StraySegments(disk, DIRECTORY)
+    strays.put_back()
+    assert not caplog.messages
+    strays.set_aside(4, "it is a test")
+    assert not disk.exists(CLOSED)
+    strays.put_back()
+    assert (strays.names, caplog.text.count("stray segments put back")) == ([], 1)
+    disk.crash(names=CrashOutcome.LOST)
+    disk.power_on()
+    assert disk.exists(CLOSED)

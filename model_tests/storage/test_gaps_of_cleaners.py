@@ -10,6 +10,7 @@ from tidegauge.impl.storage.errors import DamagedLogError
 from tidegauge.impl.storage.left_out import LeftOut
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     CLOSED,
@@ -99,6 +100,17 @@ def test_a_log_goes_on_in_the_empty_segment_behind_what_a_cleaner_has_left_out(a
     assert found(log) == [0, 1, 2, 3, 4, 5, 8]
 
 
+def test_where_a_cleaner_was_bears_out_an_empty_file_though_the_recovery_point_is_lost() -> None:
+    """After a clean stop, with nothing else that tells of the end: no offset is given again."""
+    disk = cleaned(2)
+    disk.open(ACTIVE).truncate(0)
+    for name in disk.list_directory(DIRECTORY):
+        if name.endswith(SNAPSHOT_SUFFIX):
+            disk.remove(f"{DIRECTORY}/{name}")
+    log = opened(disk, 0, mark=8)
+    assert (log.log_end_offset, log.damage.gaps, log.recovery.strays) == (8, [], ())
+
+
 def test_a_segment_that_ends_early_is_not_read_for_it() -> None:
     assert opened(cleaned(2), all_=False).recovery.scanned_segments == 0
     assert opened(cleaned(2), all_=False, cleaner=False).recovery.scanned_segments > 0
@@ -169,6 +181,14 @@ def test_a_file_that_holds_nothing_any_more_bears_out_the_gap_before_it_if_a_rec
 def test_a_batch_in_the_file_behind_it_bears_out_the_gap_before_that_where_nothing_else_does(holds: bool) -> None:
     left_out = LeftOut(True, 9, 4, (0, 5), (), (0, 0), lambda base: holds and base == 5)
     assert left_out.reaches(0, 5) == holds
+
+
+@pytest.mark.parametrize(("further", "is_reached"), [(1, True), (2, False)])
+def test_no_file_goes_farther_than_its_index_can_say_though_a_cleaner_was_there(further: int, is_reached: bool) -> None:
+    """The last offset before the next file is one that a batch of this one may have had."""
+    limit, flushed = MAX_RELATIVE_OFFSET + further, 1 << 40
+    left_out = LeftOut(True, flushed, flushed, (0, limit), (), (0, 0), lambda base: True)
+    assert left_out.reaches(0, limit) == is_reached
 
 
 @pytest.mark.parametrize("told", [0, 4, 5, 7])

@@ -12,9 +12,16 @@ import pytest
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.damage import DAMAGE_NOTE
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
+from tidegauge.model_tests.storage.test_damage import CONFIG as LOG_CONFIG
+from tidegauge.model_tests.storage.test_damage import DIRECTORY, FIELDS, flip
+from tidegauge.model_tests.storage.test_damage import opened as opened_log
+from tidegauge.model_tests.storage.test_damage import written as closed_log
 
 KEY = ("tide", 0)
 CHECKPOINT = "logs/log-start-offset-checkpoint"
@@ -207,3 +214,66 @@ def test_a_log_start_is_not_noted_of_segments_that_could_not_be_removed(caplog: 
     medium.power_on()
     assert opened(medium)[1].log_start_offset in (0, 4)
     assert "log start rejected" not in caplog.text
+
+
+@pytest.mark.parametrize(("first_epoch", "is_in_doubt"), [(3, False), (4, True)])
+def test_the_leader_epochs_of_a_damaged_log_tell_its_start_if_they_begin_before_its_first_file(
+    first_epoch: int, is_in_doubt: bool
+) -> None:
+    """Those that were made anew begin with the first batch that is left."""
+    disk = closed_log()
+    for name in (file_name(0, LOG_SUFFIX), LEADER_EPOCH_CHECKPOINT):
+        disk.remove(f"{DIRECTORY}/{name}")
+    disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n2\n2 %d\n3 8\n" % first_epoch)
+    disk.open(f"{DIRECTORY}/{DAMAGE_NOTE}", create=True).append(b"[2, 3): damaged\n")
+    log = opened_log(disk)
+    assert (log.log_start_offset, log.recovery.is_start_in_doubt) == (4, is_in_doubt)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_first_file_below_the_log_start_that_holds_nothing_is_a_stray_unless_the_log_is_damaged(
+    is_damaged: bool,
+) -> None:
+    """The leader epochs of a damaged log may have been made anew."""
+    disk = closed_log()
+    for name in (file_name(0, LOG_SUFFIX), file_name(8, LOG_SUFFIX), LEADER_EPOCH_CHECKPOINT):
+        disk.remove(f"{DIRECTORY}/{name}")
+    disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n1\n2 4\n")
+    disk.open(f"{DIRECTORY}/{file_name(1, LOG_SUFFIX)}", create=True).append(b"!" * 80)
+    if is_damaged:
+        disk.open(f"{DIRECTORY}/{DAMAGE_NOTE}", create=True).append(b"[2, 3): damaged\n")
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, recovery_point=8, clean_shutdown=True)
+    assert (log.log_start_offset, bool(log.recovery.strays)) == ((1, False) if is_damaged else (4, True))
+
+
+@pytest.mark.parametrize(("written", "start"), [(5, 5), (6, 4)])
+def test_a_log_start_farther_than_the_offset_behind_the_first_leader_epochs_is_not_believed(
+    written: int, start: int
+) -> None:
+    """It would hide the records before it."""
+    disk = closed_log()
+    disk.remove(f"{DIRECTORY}/{file_name(0, LOG_SUFFIX)}")
+    disk.remove(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}")
+    disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n2\n2 4\n3 8\n")
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, recovery_point=12, log_start_offset=written, clean_shutdown=True)
+    assert log.log_start_offset == start
+
+
+@pytest.mark.parametrize(("written", "start", "end"), [(1, 1, 12), (2, 0, 0), (10**15, 0, 0)])
+def test_a_log_start_that_leader_epochs_deny_bears_out_no_record(written: int, start: int, end: int) -> None:
+    """After a crash nothing else says that the first batch was ever flushed: it is torn, and no damage."""
+    disk = closed_log(clean=False)
+    flip(disk, f"{DIRECTORY}/{file_name(0, LOG_SUFFIX)}", 0, FIELDS["value"])
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, log_start_offset=written)
+    assert (log.log_start_offset, log.log_end_offset, log.damage.gaps) == (start, end, [])
+
+
+def test_damage_in_the_first_file_that_is_left_tells_nothing_of_those_before_it() -> None:
+    """They may be lost, or were deleted."""
+    disk = closed_log()
+    for name in (file_name(0, LOG_SUFFIX), LEADER_EPOCH_CHECKPOINT):
+        disk.remove(f"{DIRECTORY}/{name}")
+    flip(disk, f"{DIRECTORY}/{file_name(4, LOG_SUFFIX)}", 0, FIELDS["value"])
+    log = opened_log(disk)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(4, 5)]
+    assert log.recovery.is_start_in_doubt

@@ -379,3 +379,26 @@ def test_a_log_without_files_ends_no_farther_away_than_a_file_reaches(high_water
         if name.endswith((LOG_SUFFIX, SNAPSHOT_SUFFIX)):
             disk.remove(f"{DIRECTORY}/{name}")
     assert opened(disk, recovery_point=0, high_watermark=high_watermark).log_end_offset == end
+
+
+def test_no_file_bears_out_a_recovery_point_where_all_files_are_lost() -> None:
+    """A snapshot of a later offset is believed."""
+    log = opened(without_logs(written()), recovery_point=8, high_watermark=0)
+    assert log.log_end_offset == END
+
+
+def without_logs(disk: SimulatedDisk) -> SimulatedDisk:
+    for number in range(3):
+        disk.remove(f"{DIRECTORY}/{file_name(BATCHES_A_SEGMENT * number, LOG_SUFFIX)}")
+    return disk
+
+
+def test_a_log_start_behind_the_recovery_point_is_believed_though_the_last_file_ends_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Records were deleted up to there, so that they were flushed; no leader epochs deny it."""
+    disk = written()
+    disk.remove(f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}")
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, log_start_offset=END + 1, clean_shutdown=True)
+    assert "recovery point rejected" in caplog.text
+    assert (log.log_start_offset, log.log_end_offset) == (END + 1, END + 1)

@@ -186,6 +186,19 @@ def test_damage_that_is_met_later_keeps_what_was_found_of_a_leader_epoch(offset:
     assert disk.exists(f"{DIRECTORY}/{DAMAGE_NOTE}")
 
 
+def test_damage_that_is_met_later_has_no_batch_refused_for_leader_epochs_that_two_of_them_contradict() -> None:
+    """The first one was accused before the second one showed that the noted epochs are another log's."""
+    disk = written((1, 3, 3, 5) + (5,) * 8)
+    log = opened(disk)
+    for offset in (1, 2):
+        change_epoch(disk, offset, 2)
+    spoil(disk, 3)
+    log.distrust(3)
+    with pytest.raises(CorruptLogError):
+        log.read(3, 1)
+    assert readable(log) == without(3)
+
+
 @pytest.mark.parametrize("offset", range(1, END - 1))
 def test_without_a_checkpoint_an_epoch_that_the_batches_behind_it_contradict_is_damage(offset: int) -> None:
     """Also where the next batch is damaged, or lies in another file."""
@@ -215,6 +228,7 @@ def test_what_a_crash_leaves_behind_the_last_batch_bears_out_no_checkpoint() -> 
     disk.open(path).append(b"torn")
     log = opened(disk, clean=False)
     assert (readable(log), log.damage.gaps) == (without(), [])
+    assert log.recovery.cut_bytes == len(b"torn"), "it is told though the log is read again"
 
 
 @pytest.mark.parametrize("point", [END, 0, 10**12])
@@ -321,6 +335,29 @@ def test_one_epoch_that_fits_between_those_beside_it_is_accused_and_any_number_o
     assert noted.accuses(header(5, epoch), before, behind) == both
     assert bool(noted.contradiction) == (not both)
     assert noted.bears_out(header(7, 5)) == both, "what is contradicted says nothing any more"
+
+
+NOBODY: Final = Beside(None, is_damaged=False)
+
+
+@pytest.mark.parametrize("behind", [NOBODY, Beside(header(5, 7), is_damaged=False)], ids=["the end", "not flushed"])
+@pytest.mark.parametrize(("before", "epoch", "is_damage"), [(3, 2, True), (2, 1, False)])
+def test_at_the_end_of_what_was_flushed_an_epoch_is_refused_if_the_batch_before_has_the_same_entry(
+    before: int, epoch: int, is_damage: bool, behind: Beside
+) -> None:
+    """Of what lies behind that nothing is noted, and so it says nothing."""
+    noted = NotedEpochs([EpochEntry(1, 0), EpochEntry(2, 3)], 5)
+    assert noted.accuses(header(4, 9), Beside(header(before, epoch), is_damaged=False), behind) == is_damage
+
+
+def test_a_leader_epoch_that_has_changed_is_refused_where_all_behind_it_is_lost() -> None:
+    """The batch alone that is left of its epoch has another one; the one before it is of the epoch before."""
+    disk = written((1,) * 3 + (2,) * 9)
+    change_epoch(disk, BATCHES_A_SEGMENT - 1, 9)
+    for number in (1, 2):
+        disk.remove(place(BATCHES_A_SEGMENT * number)[0])
+    log = opened(disk)
+    assert (readable(log), log.epochs.entries) == ([0, 1, 2], ((1, 0), (2, 3)))
 
 
 @pytest.mark.parametrize("offset", [0, 3, 7])

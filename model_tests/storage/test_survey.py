@@ -12,7 +12,7 @@ import pytest
 
 from tidegauge.impl.ports.disk import File
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, checked_header
+from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, checked_header, empty_batch
 from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.payload import Record, build_batch, encode_varint
 from tidegauge.impl.storage import survey as surveying
@@ -76,6 +76,43 @@ def test_what_is_damaged_held_an_offset_at_least(damage: bytes) -> None:
     assert pieces == [(0, 0), DamagedExtent(place, behind - place, 1, 2), (behind, 2)]
 
 
+def test_only_the_batch_that_a_log_starts_inside_begins_before_the_one_before_it_ends() -> None:
+    """Later in the file it is one whose base offset has changed, and its records would have the offsets of others."""
+    pairs = [bytearray(build_batch([Record(number, 0, None, b"x") for number in range(2)])) for _ in range(2)]
+    for pair in pairs:
+        struct.pack_into(">qii", pair, 0, 1, len(pair) - BATCH_PREFIX, 1)
+    inside, changed = map(bytes, pairs)
+    assert found(inside, Bounds(2)) == [(0, 1)]
+    for before, base in ((batch(1), 2), (b"\xff" * 8 + inside[8:], 0)):
+        assert found(before, Bounds(base)) == [DamagedExtent(0, len(before), base, base, is_tail=True)]
+    first = bytes(8) + inside[8:]
+    assert found(first + changed, Bounds(0)) == [(0, 0), DamagedExtent(len(first), len(changed), 2, 2, is_tail=True)]
+
+
+@pytest.mark.parametrize("limit", [None, 6])
+def test_where_a_log_once_ended_is_leapt_over_only_in_a_file_that_another_one_follows(limit: int | None) -> None:
+    """A cleaner has left out what was there. In the last file an offset that has grown looks the same."""
+    first, second, size = batch(0), batch(3), len(batch(0))
+    pieces = found(first + second + b"!" * 80, Bounds(0, limit, flushed_end_offset=2))
+    begin, expected = (size, 1) if limit is None else (2 * size, 4)
+    behind = DamagedExtent(begin, 2 * size + 80 - begin, expected, expected, is_tail=True)
+    assert pieces == [(0, 0), *([] if limit is None else [(size, 3)]), behind]
+
+
+def test_a_batch_that_leaves_out_nothing_is_believed_though_the_log_is_said_to_have_ended_in_it() -> None:
+    pair = bytearray(build_batch([Record(number, 0, None, b"x") for number in range(2)]))
+    struct.pack_into(">i", pair, EPOCH_POSITION, 1)
+    assert found(bytes(pair), Bounds(0, flushed_end_offset=1)) == [(0, 0)]
+
+
+def test_a_batch_without_records_is_found_behind_damage_though_the_file_ends_with_its_header() -> None:
+    last = empty_batch(2, 3, 1)
+    assert len(last) == HEADER_SIZE
+    place, damage = len(batch(0)), b"!" * 80
+    behind = place + len(damage)
+    assert found(batch(0) + damage + last, Bounds(0, 3)) == [(0, 0), DamagedExtent(place, 80, 1, 2), (behind, 2)]
+
+
 def checksums(content: bytes, bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many are looked at until the file is read; two batches are found in it."""
     counted: list[int] = []
@@ -115,6 +152,8 @@ def of_size(size: int) -> Callable[[bytearray], None]:
         (of_size(HEADER_SIZE), True),
         (of_size(HEADER_SIZE - 1), False),
         (of_size(0), False),
+        (of_size(2 * len(batch(0))), True),
+        (of_size(2 * len(batch(0)) + 1), False),
         (lambda content: struct.pack_into(">i", content, EPOCH_POSITION, 0), True),
         (lambda content: struct.pack_into(">i", content, EPOCH_POSITION, -1), False),
     ],
@@ -304,6 +343,13 @@ def test_a_search_is_spent_by_more_bytes_in_vain_than_it_may_have(monkeypatch: p
         reader._in_vain = looked_at_in_vain
         told.append(reader.is_spent)
     assert told == [False, False, True]
+
+
+def test_each_place_that_is_looked_at_counts_as_much_as_a_kibibyte_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing there need look like a batch for the search to end."""
+    monkeypatch.setattr(surveying, "_ALWAYS_IN_VAIN", 0)
+    reader = surveying._Reader(file_of(b"\x02" * (1 << 12)))
+    assert len(list(reader.magic_from(0))) == 8 * (1 << 12) // 1024 + 1
 
 
 def test_random_bytes_before_a_batch_end_no_search() -> None:

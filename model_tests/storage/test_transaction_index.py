@@ -10,6 +10,8 @@ import pytest
 
 from tidegauge.impl.partition.transactions import AbortedTransaction
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
+from tidegauge.impl.records.batches import CHECKSUM_START, HEADER_SIZE, LENGTH_OVERHEAD
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.markers import TransactionMarker, build_marker
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
@@ -231,3 +233,23 @@ def test_the_index_goes_and_comes_with_its_segment() -> None:
     names = disk.list_directory(DIRECTORY)
     assert f"{0:020d}.txnindex" in names
     assert f"{0:020d}.txnindex.deleted" in names
+
+
+def test_a_marker_whose_record_a_cleaner_has_taken_aborts_nothing_when_its_log_is_read() -> None:
+    """Its batch is left, without a record that says how the transaction ended."""
+    disk = SimulatedDisk(random.Random(0))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    for batch in (records(7, 0), without_records(marker(7, commit=False)), records(8, 0), marker(8, commit=False)):
+        log.append_as_leader(batch, 0, 0, origin=Origin.BROKER)
+    log.close()
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=4, clean_shutdown=True, reads_all=True)
+    assert [(one.producer_id, one.last_offset) for one in log.aborted_transactions(0, 100)] == [(8, 3)]
+
+
+def without_records(batch: bytes) -> bytes:
+    """What a cleaner leaves of a batch that it keeps for its producer."""
+    header = bytearray(batch[:HEADER_SIZE])
+    struct.pack_into(">i", header, 8, HEADER_SIZE - LENGTH_OVERHEAD)
+    struct.pack_into(">i", header, HEADER_SIZE - 4, 0)
+    struct.pack_into(">I", header, CHECKSUM_START - 4, crc32c(bytes(header[CHECKSUM_START:])))
+    return bytes(header)
