@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,9 @@ import numpy.typing as npt
 __all__ = ["Candidates"]
 
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
+
+_PACKED: Final = 1
+"""The place of packed states among `Candidates.arrays`."""
 
 
 class Candidates:
@@ -39,3 +42,12 @@ class Candidates:
         """Of fair steps, slice by slice: the number of a state, or -1 - candidate."""
         self.of_states: Arrays = tuple(np.empty(states, np.int64) for _ in range(5))
         """By state: its first candidate and how many there are, its steps, its first fair step and how many."""
+
+    def have_lanes(self, lanes: int) -> npt.NDArray[np.uint64]:
+        """States take so many lanes from now on: the candidates as they are packed, which is how they were before."""
+        before: npt.NDArray[np.uint64] = self.arrays[_PACKED]
+        if lanes != self.lanes:
+            self.lanes = lanes
+            packed = np.empty((len(before), lanes), np.uint64)
+            self.arrays = (*self.arrays[:_PACKED], packed, *self.arrays[_PACKED + 1 :])
+        return before

@@ -20,6 +20,7 @@ from tidegauge.spec.kernel.fast.candidates import Candidates
 from tidegauge.spec.kernel.fast.meanwhile import Meanwhile
 from tidegauge.spec.kernel.fast.recents import Recents
 from tidegauge.spec.kernel.fast.threads import Threads
+from tidegauge.spec.kernel.searching import INTERVAL
 
 __all__ = ["InPhases"]
 
@@ -51,20 +52,31 @@ class InPhases:
         self._misses: Numbers = np.zeros((self._slices, _MOST_MISSED, 3), np.int64)
         self._borders: list[int] = []
         self._asked, self._states = 0, 1
-        self.intervals = 1
-        """Of states that are to be expanded next."""
+        self._is_known = False
+        """Whether programs have run seldom of late."""
+        self._found = self._found_from = 1
+        """Candidates of the last states that threads have expanded, and how many these were."""
+        self._is_packed_again = False
+
+    @property
+    def intervals(self) -> int:
+        """Of states that are to be expanded next. Few where all that they lead to might be too many to be kept."""
+        if not self._is_known or self._threads.workers == 1:
+            return 1
+        left = (self._search.capacity - self._search.count) * self._found_from // (self._found * INTERVAL)
+        return max(1, min(_INTERVALS * self._threads.workers, int(left)))
 
     def forget(self) -> None:
         """States are packed in another way."""
+        self._is_packed_again = True
         for recents in self._recents:
             recents.forget()
 
     def is_worthwhile(self, states: int, asked: int) -> bool:
         """Whether threads are worth their while for so many states, after programs have run so often."""
-        is_known = (asked - self._asked) * _MANY_ASKED <= self._states
+        self._is_known = (asked - self._asked) * _MANY_ASKED <= self._states
         self._asked, self._states = asked, states
-        self.intervals = _INTERVALS * self._threads.workers if is_known and self._threads.workers > 1 else 1
-        return is_known and self._threads.shares(states)
+        return self._is_known and self._threads.shares(states)
 
     def expand(self, start: int, end: int) -> bool:
         """Take every step out of the states from `start` to `end`; False if one thread has to, and nothing is done."""
@@ -98,6 +110,7 @@ class InPhases:
                 search.widen()
             elif how == kernel.DONE:
                 found, self._widest = int((self._free - known.first).sum()), int(self._steps.max())
+                self._found, self._found_from = max(1, found), end - start
                 if search.count + found > search.capacity:
                     return False
                 if not table.is_limited(search.count, found + self._widest):
@@ -117,12 +130,11 @@ class InPhases:
 
     def _tried(self, start: int, end: int) -> int:
         """Take the steps of all states: DONE; or what is to be done before all of it begins again."""
-        search = self._search
         self._begin(start, end)
         todo = [np.arange(first, last) for first, last in pairwise(self._borders)]
-        packing = search.packing
         while True:
-            asking = Meanwhile(search, self._misses)
+            before, self._is_packed_again = self._search.packing, False
+            asking = Meanwhile(self._search, self._misses)
             ended = self._threads.each(self._slices, self._stepping(todo), asking.ask, _missed)
             asking.learn()
             for how in (kernel.STEP_VIOLATED, kernel.NARROW, kernel.ROOM):
@@ -131,12 +143,28 @@ class InPhases:
             self._free[:] = [each[2] for each in ended]
             self._edges[:] = [each[3] for each in ended]
             todo = [states[: each[1]] for states, each in zip(todo, ended, strict=True)]
-            left = np.concatenate(todo)
-            if not len(left):
-                return kernel.DONE if search.packing is packing else kernel.MISSES
-            self._ask_rest(asking)
-            if search.packing is not packing:
-                return kernel.MISSES
+            is_done = not any(map(len, todo))
+            if not is_done:
+                asking.ask_rest()
+                self._search.repack()
+            if self._is_packed_again:
+                self._pack_again(before.places)
+            if is_done:
+                return kernel.DONE
+
+    def _pack_again(self, places: npt.NDArray[np.uint64]) -> None:
+        """Have the candidates packed as states are by now; `places` says how they were packed before."""
+        search, known = self._search, self._candidates
+        before = known.have_lanes(search.packing.lanes)
+        self._bounds[:] = phases.NOBODY
+        compiled: Any = phases.packed_again  # numba has its types from the calls
+        self._threads.each(
+            self._slices,
+            lambda _, each: compiled(
+                known.first[each], self._free[each], before, places, search.packing.places, search.renamed_words(),
+                self._bounds[each], known.arrays,
+            ),
+        )  # fmt: skip
 
     def _begin(self, start: int, end: int) -> None:
         """Nothing is known of these states yet."""
@@ -173,11 +201,6 @@ class InPhases:
             return found
 
         return step
-
-    def _ask_rest(self, asking: Meanwhile) -> None:
-        """Run what is not known in the states that are left, and is the next that has to be."""
-        asking.ask_rest()
-        self._search.repack()
 
     def _meet_again(self) -> None:
         """Find the candidates that the table has by now."""

@@ -30,7 +30,16 @@ from tidegauge.spec.kernel.fast.kernel import (
     entry_of,
     slot_of,
 )
-from tidegauge.spec.kernel.fast.packed import changed_orbit, is_same, orbit_size, renamed_all, undone, unpacked
+from tidegauge.spec.kernel.fast.packed import (
+    changed_orbit,
+    hashed,
+    is_same,
+    orbit_size,
+    pack,
+    renamed_all,
+    undone,
+    unpacked,
+)
 from tidegauge.spec.kernel.fast.trie_tables import EMPTY, INLINED, UNCOUNTED
 
 NOBODY: Final = -1
@@ -151,12 +160,19 @@ def _taken_out(
 @compiled_and_kept(**INLINED)
 def _found(candidate, hash_, kept, state, kind, size, bounds, candidates):
     """Keep a candidate, behind the others of its part of the table."""
-    hashes, packed, states, kinds, sizes, behind, firsts = candidates
-    hashes[candidate] = hash_
+    _, packed, states, kinds, sizes, _, firsts = candidates
     for lane in range(len(kept)):
         packed[candidate, lane] = kept[lane]
     states[candidate], kinds[candidate], sizes[candidate] = state, kind, size
     firsts[candidate] = candidate
+    _linked(candidate, hash_, bounds, candidates)
+
+
+@compiled_and_kept(**INLINED)
+def _linked(candidate, hash_, bounds, candidates):
+    """Put a candidate behind the others of its part of the table."""
+    hashes, _, _, _, _, behind, _ = candidates
+    hashes[candidate] = hash_
     behind[candidate] = NOBODY
     part = slot_of(hash_, bounds)
     if bounds[part, 0] == NOBODY:
@@ -164,6 +180,19 @@ def _found(candidate, hash_, kept, state, kind, size, bounds, candidates):
     else:
         behind[bounds[part, 1]] = candidate
     bounds[part, 1] = candidate
+
+
+@compiled_and_kept(nogil=True)
+def packed_again(free, free_end, before, places_before, places, renamed, bounds, candidates):
+    """Pack candidates as states are packed by now; they were packed in `before`. `bounds` is of none of them so far."""
+    hashes, packed, _, _, _, _, _ = candidates
+    initials, _, _, _ = renamed
+    row = np.empty(places_before.shape[1], np.uint32)
+    for candidate in range(free, free_end):
+        unpacked(before[candidate], places_before, row)
+        pack(row, places, packed[candidate])
+        hash_ = hashes[candidate] if len(initials) else hashed(packed[candidate])
+        _linked(candidate, hash_, bounds, candidates)
 
 
 @compiled_and_kept(nogil=True)

@@ -59,6 +59,9 @@ class Questions:
         """By word: the questions asked of it, but those in `_members`."""
         self._members: dict[int, dict[object, int]] = {}
         """By word and what may be in it: the question whether it is. Most questions are of this kind."""
+        self._having: dict[int, dict[object, list[int]]] = {}
+        """By such a word and what has been in it: the numbers of the values that it is in. To look for it in each value
+        took as long as all runs of the machine, where there are hundreds of such questions."""
         self._findings: list[list[object]] = []
         """By question and number of the finding."""
         self._finding_numbers: list[dict[object, int]] = []
@@ -78,7 +81,15 @@ class Questions:
             self.table[self._of[word], number] = NOT_ASKED
         members = self._members.get(word)
         if members:
-            self.table[[members[item] for item in set(value) if item in members], number] = _IS_IN
+            items = self._note_items(word, number, value)
+            self.table[[members[item] for item in items if item in members], number] = _IS_IN
+
+    def _note_items(self, word: int, number: int, value: Any) -> set[object]:
+        """Note what is in a value."""
+        items, having = set(value), self._having[word]
+        for item in items:
+            having.setdefault(item, []).append(number)
+        return items
 
     def word(self, word: int, ask: Callable[..., Any], arguments: tuple[object, ...], values: Iterable[Any]) -> int:
         """The word that is what the question finds of a word, which has had these values."""
@@ -91,7 +102,11 @@ class Questions:
             self._findings.append([False, True] if is_member else [])
             self._finding_numbers.append({False: 0, True: _IS_IN} if is_member else {})
             if is_member:
-                self._members.setdefault(word, {})[arguments[1]] = found
+                if word not in self._members:
+                    self._members[word], self._having[word] = {}, {}
+                    for number, value in enumerate(values):
+                        self._note_items(word, number, value)
+                self._members[word][arguments[1]] = found
             else:
                 self._of.setdefault(word, []).append(found)
             if found == len(self.words):
@@ -99,8 +114,7 @@ class Questions:
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
             self.words[found] = word
             if is_member:
-                among = [arguments[1] in value for value in values]
-                self.table[found, : len(among)] = among
+                self.table[found, self._having[word].get(arguments[1], ())] = _IS_IN
             else:
                 self.table[found] = NOT_ASKED
         return FIRST_QUESTION + found

@@ -507,6 +507,8 @@ class FastSearch(Search[S]):
     def judge(self, expanding: int) -> None:
         """Hold each new state against the invariants, and look for goals, in the order in which they were reached."""
         tries, place, base, clear = self.tries, 0, self.checked, self.phases.clear_states()
+        if len(clear) and clear.all():
+            self.checked = self.count
         while self.checked < self.count:
             programs, wanted = self.judging()
             behind = np.array(behind_each([name for name, _, _ in self.judges]), np.int64)

@@ -23,7 +23,7 @@ from tidegauge.spec.kernel.bounds import Bounds, Spent
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
-from tidegauge.spec.kernel.fast import in_phases, kernel, phases, search, table, threads
+from tidegauge.spec.kernel.fast import in_phases, kernel, packing, phases, search, table, threads
 from tidegauge.spec.kernel.fast.in_phases import InPhases
 from tidegauge.spec.kernel.fast.meanwhile import Meanwhile
 from tidegauge.spec.kernel.fast.search import FastSearch
@@ -41,16 +41,16 @@ class Told:
 
     def __init__(self) -> None:
         self.together = self.left = self.orbits = self.limited = self.begun_again = self.asked = self.rest = 0
-        self.meanwhile = self.held = 0
+        self.meanwhile = self.held = self.packed_again = 0
         self.searches: list[Any] = []
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    """A single state for each thread is enough, and there is room for a few steps."""
+    """A single state for each thread is enough, there is room for a few steps, and states are packed again often."""
     found = Told()
-    expand, tried, ask, find = InPhases.expand, InPhases._tried, InPhases._ask_rest, InPhases._find_doubles
-    rest, run = phases.doubled_rest, FastSearch.run
+    expand, tried, ask, find = InPhases.expand, InPhases._tried, Meanwhile.ask_rest, InPhases._find_doubles
+    rest, run, pack = phases.doubled_rest, FastSearch.run, InPhases._pack_again
 
     def counted(self: InPhases, start: int, end: int) -> bool:
         is_done = expand(self, start, end)
@@ -65,12 +65,16 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 
     def counted_tries(self: InPhases, start: int, end: int) -> int:
         how = tried(self, start, end)
-        found.begun_again += how in (kernel.MISSES, kernel.ROOM)
+        found.begun_again += how == kernel.ROOM
         return how
 
-    def counted_asks(self: InPhases, asking: Meanwhile) -> None:
+    def counted_packs(self: InPhases, places: Any) -> None:
+        found.packed_again += int((self._free - self._candidates.first).sum()) > 0
+        pack(self, places)
+
+    def counted_asks(self: Meanwhile) -> None:
         found.asked += 1
-        ask(self, asking)
+        ask(self)
 
     def counted_rest(candidate: int, *given: Any) -> int:
         found.rest += candidate != phases.NOBODY
@@ -84,7 +88,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(InPhases, "expand", counted)
     monkeypatch.setattr(InPhases, "_find_doubles", counted_finds)
     monkeypatch.setattr(InPhases, "_tried", counted_tries)
-    monkeypatch.setattr(InPhases, "_ask_rest", counted_asks)
+    monkeypatch.setattr(InPhases, "_pack_again", counted_packs)
+    monkeypatch.setattr(Meanwhile, "ask_rest", counted_asks)
     watch_what_threads_read(monkeypatch, found)
     monkeypatch.setattr(phases, "doubled_rest", counted_rest)
     monkeypatch.setattr(FastSearch, "run", kept)
@@ -94,6 +99,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(in_phases, "_INTERVALS", 1)
     monkeypatch.setattr(in_phases, "_MANY_ASKED", 0)
     monkeypatch.setattr(in_phases, "_ROOM", 4)
+    monkeypatch.setattr(packing, "_HALF_FULL", 1.0)
     return found
 
 
@@ -162,7 +168,8 @@ def test_random_machines_are_explored_alike(told: Told) -> None:
     assert told.together > 120
     assert told.left > 30
     assert told.asked > 300
-    assert told.begun_again > 60
+    assert told.begun_again > 20
+    assert told.packed_again > 30
     assert told.meanwhile > 1000
     assert told.held > 100
 
@@ -312,10 +319,11 @@ class Grid(EnumeratingMachine[Place]):
         return True
 
 
-def test_where_states_are_packed_in_another_way_all_begins_again(told: Told) -> None:
-    found = held(told, Grid(40), 2)
-    assert found.distinct == 41 * 41
-    assert told.begun_again > 2
+@pytest.mark.parametrize("workers", WORKERS)
+def test_where_states_are_packed_in_another_way_so_are_candidates(workers: int, told: Told) -> None:
+    found = held(told, Grid(70), workers)
+    assert found.distinct == 71 * 71
+    assert told.packed_again >= 2
     assert told.together > 60
 
 

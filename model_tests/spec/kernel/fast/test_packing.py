@@ -60,11 +60,23 @@ def test_a_word_takes_the_bits_of_its_numbers_and_lies_in_one_lane() -> None:
     packing = Packing([0, 0, 0, 0]).for_values([1, 2, 5, 1])
     assert packing.widths == (0, 2, 4, 0)
     assert packing.for_values([1, 4, 16, 1]) is packing
-    assert packing.for_values([1, 5, 16, 1]).widths == (0, 4, 4, 0)
+    assert packing.for_values([1, 5, 8, 1]).widths == (0, 4, 4, 0)
     wide = Packing([40, 30, 34, 0, 1])
     assert wide.lanes == 3
     assert wide.places.tolist() == [[0, 1, 1, 1, 2], [0, 0, 30, 0, 0], [2**40 - 1, 2**30 - 1, 2**34 - 1, 0, 1]]
     assert all(shift + width <= LANE_BITS for shift, width in zip(wide.places[1].tolist(), wide.widths, strict=True))
+
+
+def test_words_that_are_more_than_half_full_get_a_bit_where_that_takes_no_lane_more() -> None:
+    packing = Packing([0, 0, 0, 0]).for_values([1, 2, 5, 1])
+    assert packing.for_values([1, 5, 9, 1]).widths == (0, 4, 5, 0)
+    assert packing.for_values([1, 4, 17, 1]).widths == (0, 3, 6, 0)
+    crowded = Packing([30, 29, 2]).for_values([1 << 30, 1 << 29, 5])
+    assert crowded.widths == (31, 29, 4), "the fullest first, and there is one bit"
+    assert crowded.lanes == 1
+    full = Packing([30, 30, 1]).for_values([1 << 30, 1 << 30, 5])
+    assert full.widths == (30, 30, 4), "there is none"
+    assert full.lanes == 1
 
 
 @pytest.mark.parametrize("name", ["kip320", "shrink", "transactions-coordinator"])
