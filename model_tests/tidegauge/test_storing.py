@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tidegauge.__main__ import run
+from tidegauge.compilation.compiling import Compiling
 from tidegauge.model_tests.harness.storage.folder import Folder
 
 
@@ -21,7 +22,7 @@ def explored(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, An
     status = run(["explore", "kip320", *map(str, words), "--json"])
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     told["exit"] = status
-    return {name: value for name, value in told.items() if name not in {"seconds", "rate"}}
+    return {name: value for name, value in told.items() if name not in {"seconds", "rate", "compiling"}}
 
 
 def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -33,6 +34,16 @@ def test_states_in_files_are_the_same_states(capsys: pytest.CaptureFixture[str],
     saved = ("--checkpoint-seconds", 0)
     explored(capsys, "--max-depth", 7, "--checkpoint", folder, *saved)
     assert explored(capsys, *cut, "--resume", folder, *saved) == in_memory
+
+
+def test_what_was_compiled_is_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["explore", "kip320", "--max-depth", "5", "--engine", "fast"]
+    monkeypatch.setattr(Compiling, "seconds", property(lambda _: 2.5))
+    assert run(words) == 0
+    assert "the engine was compiled in 2.5 CPU s more" in capsys.readouterr().out
+    monkeypatch.setattr(Compiling, "seconds", property(lambda _: 0.0))
+    assert run(words) == 0
+    assert "compiled" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ class Exploration(Generic[S]):
     """By the fast engine: memory that its states take, without what is known of rules and of fair steps."""
     workers: int = attrs.field(default=1, eq=False)
     """Processes that the states were spread over."""
+    compiling: float | None = attrs.field(default=None, eq=False)
+    """By the fast engine, with a clock: what it took to compile, which `seconds` leaves out."""
 
     @property
     def complete(self) -> bool:

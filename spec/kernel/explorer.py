@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, MutableSequence, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TypeVar
 
 from tidegauge.spec.kernel.evolving import evolve
@@ -194,7 +194,11 @@ def _fast(
     workers: int = 1,
     is_patient: bool = True,
 ) -> Exploration[S] | Exception:
-    """What the fast engine finds, or why it cannot follow the machine; or that it asks it too often to be faster."""
+    """What the fast engine finds, or why it cannot follow the machine; or that it asks it too often to be faster.
+
+    The clock stands still while the engine is compiled.
+    """
+    from tidegauge.compilation.compiling import Compiling
     from tidegauge.spec.kernel.fast.layout import Layout, ShapeError
     from tidegauge.spec.kernel.fast.programs import FollowError
     from tidegauge.spec.kernel.fast.search import FastSearch
@@ -208,14 +212,16 @@ def _fast(
         layout = Layout([*samples, *_walked(machine)])
     if saved is not None:
         layout = layout.resumed(saved["layout"])
+    compiling = None if clock is None else Compiling(clock)
     while True:
         try:
-            search = FastSearch(
-                machine, limits, stop, clock, progress,
-                layout=layout, samples=samples, symmetry=symmetry, converges=converges, started=started,
-                storage=storage, workers=workers, is_patient=is_patient,
-            )  # fmt: skip
-            return search.run()
+            with nullcontext() if compiling is None else compiling.noticed():
+                search = FastSearch(
+                    machine, limits, stop, compiling.clock if compiling else None, progress,
+                    layout=layout, samples=samples, symmetry=symmetry, converges=converges, started=started,
+                    storage=storage, workers=workers, is_patient=is_patient,
+                )  # fmt: skip
+                return evolve(search.run(), compiling=compiling.seconds if compiling else None)
         except ShapeError as error:
             layout = layout.reshaped(error)
             if storage is not None:

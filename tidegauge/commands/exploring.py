@@ -46,8 +46,8 @@ class Ending:
     max_seconds: Annotated[
         float | None,
         Parameter(
-            help="Stop after so many CPU seconds; with workers, so many seconds. What the fast engine compiles counts: "
-            "some 20 seconds the first time, which nothing cuts short."
+            help="Stop after so many CPU seconds; with workers, so many seconds. What the fast engine takes to "
+            "compile, some 20 seconds the first time, is told apart, and does not count."
         ),
     ] = None
 
@@ -214,6 +214,8 @@ def show(screen: Screen, machine: Machine[Any], found: Exploration[Any], lane: s
         f"{found.distinct:,} distinct states, {found.generated:,} steps, depth {found.depth}, "
         f"{found.seconds or 0:.1f} {seconds}, {found.rate or 0:,.0f} states/s ({ended}, {by})"
     )
+    if found.compiling:
+        screen.say(f"the engine was compiled in {found.compiling:.1f} {seconds} more; what has been compiled is kept")
     if found.orbits is not None:
         screen.say(f"the orbits hold {found.orbits:,} states: so many has the search without symmetry")
     screen.say()
@@ -305,6 +307,7 @@ def document(found: Exploration[Any]) -> dict[str, Any]:
         "orbits": found.orbits,
         "terminal": found.terminal,
         "seconds": found.seconds,
+        "compiling": found.compiling,
         "rate": found.rate,
         "coverage": [
             {"action": row.action, "enabled": row.enabled, "taken": row.taken, "found": row.found}
