@@ -9,13 +9,14 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from random import Random
 from typing import Any, Final
 from zlib import crc32
 
 import attrs
 
-from tidegauge.model_tests.spec.walked import every_so_many, machine_of, new, on_walks, walked
+from tidegauge.model_tests.spec.walked import every_so_many, machine_of, new, on_walks, walk, walked
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import changes, plain
 from tidegauge.spec.kernel.codec import encode
@@ -36,27 +37,110 @@ def checksum(lines: Iterable[str]) -> str:
     return f"{total:08x}"
 
 
+SENSELESS: Final = (LookupError, TypeError, AssertionError, ValueError, AttributeError, StopIteration)
+"""What is raised where nothing can be said of a cross."""
+ASKED: Final = 12
+"""Actions of other states that are asked for in a state that none of its walks has."""
+REFUSING: Final = (ValueError, LookupError, TypeError, AttributeError)
+"""What constants raise that no machine has."""
+
+
+def _refusal(error: Exception) -> str:
+    """What a machine says of such constants, if it says something."""
+    return str(error) if type(error) is ValueError else type(error).__name__
+
+
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
 def steps(name: str) -> Iterator[str]:
-    """Of each state on the walks, all that may happen in it, and what that changes."""
+    """Of each state on the walks, all that may happen in it, and what that changes.
+
+    Then the same on short walks of machines of which several constants are different: which properties are false, too,
+    and which actions of the machine may happen.
+    """
+    machine, known = machine_of(name), dict[Action, None]()
     for state, following in on_walks(name):
-        yield "; ".join(f"{plain(action)}: {', '.join(map(str, changes(state, after)))}" for action, after in following)
+        known.update((action, None) for action, _ in following)
+        yield _said(machine, state, following)
+    for number in range(MIXED_WALKS):
+        try:
+            machine, rng = mixed(name, number), Random(f"{name}/{number}")
+            for state, following in walk(machine, rng, MIXED_LENGTH):
+                yield f"{_said(machine, state, following)}; {_false_in(machine, state)}"
+                others = Random(str(len(following))).sample(list(known), min(ASKED, len(known)))
+                yield "; ".join(_outcome(machine, state, action) for action in others)
+        except REFUSING as error:
+            yield _refusal(error)
+
+
+def _said(machine: Machine[Any], state: Any, following: Iterable[tuple[Action, Any]]) -> str:
+    """The steps from a state, and the state with its processes renamed."""
+    told = [
+        f"{plain(action)}{'' if machine.is_fair(state, action, after) else '?'}: {_changed(state, after)}"
+        for action, after in following
+    ]
+    if count := machine.interchangeable:
+        told.append(_changed(state, machine.permute(state, (*range(1, count), 0))))
+    return "; ".join(told)
+
+
+def _outcome(machine: Machine[Any], state: Any, action: Action) -> str:
+    """What an action changes, if it may happen."""
+    try:
+        return f"{plain(action)}: {_changed(state, machine.step(state, action))}"
+    except NotEnabled:
+        return "-"
+    except SENSELESS as error:
+        return type(error).__name__
+
+
+def _changed(state: Any, after: Any) -> str:
+    return ", ".join(map(str, changes(state, after)))
 
 
 def shape(name: str) -> Iterator[str]:
-    """Of the machine, and of each that has a constant a little different, what it lets happen, and what it claims."""
+    """Of the machine, and of each that has a constant a little different, what it lets happen, and what it claims.
+
+    Then of machines of which several constants are different.
+    """
     machine = machine_of(name)
     yield _shape_of(machine)
     for constant, value in constants_of(machine).items():
         for other in _near(value):
             try:
                 yield _shape_of(attrs.evolve(machine, **{constant: other}))  # type: ignore[misc]
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                yield type(error).__name__
+            except REFUSING as error:
+                yield _refusal(error)
+    for number in range(MIXED):
+        try:
+            yield _shape_of(mixed(name, number))
+        except REFUSING as error:
+            yield _refusal(error)
+    yield from _exchanged(machine)
     yield possible_classes(name)
     yield str(refuses_unknown_bounds(name))
+
+
+MIXED: Final = 120
+"""Machines of which several constants are a little different."""
+MIXED_WALKS: Final = 30
+MIXED_LENGTH: Final = 12
+DIFFERENT: Final = 0.35
+"""How likely a constant of theirs is."""
+
+
+def mixed(name: str, number: int) -> Machine[Any]:
+    """The machine with several constants a little different. Raises what the machine does if it refuses them."""
+    machine, rng = machine_of(name), Random(f"{name}/{number}")
+    changed: dict[str, object] = {}
+    for constant, value in constants_of(machine).items():
+        if isinstance(value, Bounds):
+            counts = {one: rng.randint(1, 2) for one in machine.perturbations if rng.random() < DIFFERENT}
+            changed[constant] = Bounds(counts)
+        elif rng.random() < DIFFERENT and (near := list(_near(value))):
+            changed[constant] = rng.choice(near)
+    return attrs.evolve(machine, **changed)  # type: ignore[misc]
 
 
 def _shape_of(machine: Machine[Any]) -> str:
@@ -74,6 +158,18 @@ def _shape_of(machine: Machine[Any]) -> str:
     )
 
 
+def _exchanged(machine: Machine[Any]) -> Iterator[str]:
+    """Whether the machine is another one with each of its classes, and an unknown one, put in its own place."""
+    kinds: list[type[Any]] = [*machine.kinds, Machine]
+    for kind in kinds:
+        for other in kinds:
+            try:
+                exchanged = machine.exchanged(kind, other)
+                yield f"{exchanged == machine} {[one.__name__ for one in exchanged.kinds]}"
+            except REFUSING as error:
+                yield type(error).__name__
+
+
 def _near(value: object) -> Iterator[object]:
     """Values a little different from one."""
     if isinstance(value, bool):
@@ -81,14 +177,14 @@ def _near(value: object) -> Iterator[object]:
     elif isinstance(value, Enum):
         yield from (other for other in type(value) if other is not value)
     elif isinstance(value, int):
-        yield from (value - 1, value + 1)
+        yield from sorted({0, 1, 2, 3, value - 1, value + 1} - {value})
     elif isinstance(value, Bounds):
         yield Bounds()
         for one in value:
             yield Bounds({other: count for other, count in value.items() if other != one})
             yield Bounds({one: value[one]})
-    elif isinstance(value, tuple) and value:
-        yield value[:-1]
+    elif isinstance(value, tuple):
+        yield from (value[:-1], value[::-1]) if value else ((0,), (1, 0))
 
 
 def possible_classes(name: str) -> str:
@@ -186,7 +282,11 @@ def refused(name: str) -> str:
 
 # --- properties ------------------------------------------------------------------------------------------------------
 
-CROSSES: Final = 800
+CROSSES: Final = 1_600
+PIECES: Final = (1, 1, 2, 3)
+"""Of other states, in one cross: one of these."""
+TURNED: Final = 0.1
+"""How likely a row begins elsewhere, lacks one item, or has one twice."""
 DEEPER: Final = 0.7
 """How likely a piece is crossed in turn, and not taken as a whole."""
 NUDGED: Final = 0.3
@@ -201,6 +301,8 @@ def crossed(rng: Random, one: Any, other: Any) -> Any:
         return evolve(one, **{field: crossed(rng, getattr(one, field), piece)}) if field else one
     if isinstance(one, tuple) and isinstance(other, tuple) and one and other and rng.random() < DEEPER:
         place = rng.randrange(len(one))
+        if rng.random() < TURNED:
+            return rng.choice(((*one[place:], *one[:place]), (*one[:place], *one[place + 1 :]), (*one, one[place])))
         return (*one[:place], crossed(rng, one[place], rng.choice(other)), *one[place + 1 :])
     if type(one) is int and rng.random() < NUDGED:
         return one + rng.choice((-1, 1))
@@ -209,39 +311,111 @@ def crossed(rng: Random, one: Any, other: Any) -> Any:
     return other
 
 
+def nudged(rng: Random, value: Any) -> Any:
+    """A value with one of its numbers, truth values or members of an enumeration another one, each as likely."""
+    path = rng.choice(list(_leaves(value)) or [()])
+    return _with_leaf(rng, value, path)
+
+
+def _leaves(value: Any) -> Iterator[tuple[str | int, ...]]:
+    """Where in a value its numbers and the like are."""
+    if isinstance(value, bool | int | Enum):
+        yield ()
+    elif isinstance(value, tuple):
+        yield from ((place, *path) for place, inner in enumerate(value) for path in _leaves(inner))
+    else:
+        yield from ((name, *path) for name, inner in fields_of(value) for path in _leaves(inner))
+
+
+def _with_leaf(rng: Random, value: Any, path: tuple[str | int, ...]) -> Any:
+    if path:
+        first, rest = path[0], path[1:]
+        if isinstance(first, int):
+            return (*value[:first], _with_leaf(rng, value[first], rest), *value[first + 1 :])
+        return evolve(value, **{first: _with_leaf(rng, getattr(value, first), rest)})
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, Enum):
+        return rng.choice(list(type(value)))
+    return value + rng.choice((-1, 1)) if isinstance(value, int) else value
+
+
 def crosses(name: str) -> Iterator[tuple[Any, Action | None, Any]]:
-    """A state, what may happen in it, of each class equally often, and a cross."""
+    """A state, what may happen in it, of each class equally often, and a cross; every other one has nudges only."""
     states, rng = list(walked(name).items()), Random(name)
-    for _ in range(CROSSES):
+    for number in range(CROSSES):
         (before, actions), (one, _), (other, _) = (rng.choice(states) for _ in range(3))
         kind = rng.choice(list(dict.fromkeys(map(type, actions))) or [Action])
         of_kind = [action for action in actions if type(action) is kind]
-        yield before, rng.choice(of_kind) if of_kind else None, crossed(rng, rng.choice((before, one)), other)
+        cross = rng.choice((before, one))
+        for piece in (other, *(rng.choice(states)[0] for _ in range(rng.choice(PIECES) - 1))):
+            cross = nudged(rng, cross) if number % 2 else crossed(rng, cross, piece)
+        yield before, rng.choice(of_kind) if of_kind else None, cross
+
+
+CROSSED: Final = 140
+"""Crosses in which it is asked what may happen."""
+REFUSED_EACH: Final = 3
+"""Of so many of them, it counts in one what is refused."""
+
+
+def crossed_steps(name: str) -> Iterator[str]:
+    """Of crosses, which of the candidates may happen in them, what that changes, and which actions of other states may.
+
+    Some are states that only larger constants reach, or longer walks; some are of no behaviour.
+    """
+    machine, rng = machine_of(name), Random(name)
+    known = list(dict.fromkeys(action for enabled in walked(name).values() for action in enabled))
+    for number, (_, _, cross) in enumerate(islice(crosses(name), CROSSED)):
+        others = rng.sample(known, min(ASKED, len(known)))
+        try:
+            offered = list(machine.candidates(cross) if isinstance(machine, GuardedMachine) else machine.actions(cross))
+        except SENSELESS as error:
+            offered = []
+            yield type(error).__name__
+        yield "; ".join(_outcome(machine, cross, action) for action in (*offered, *others))
+        if isinstance(machine, GuardedMachine) and number % REFUSED_EACH == 0:
+            yield _refused_in(machine, cross)
+
+
+def _refused_in(machine: GuardedMachine[Any], cross: Any) -> str:
+    """How much is refused of each class."""
+    told = []
+    for kind in machine.attempted_types:
+        try:
+            told.append(str(sum(1 + abs(reason.error) for _, reason in machine.refused(cross, kind))))
+        except SENSELESS as error:
+            told.append(type(error).__name__)
+    return " ".join(told)
 
 
 def is_false(holds: Callable[..., bool], *asked: object) -> bool:
     """Whether it does not hold; of some crosses nothing can be said, and it doesn't."""
     try:
         return not holds(*asked)
-    except (LookupError, TypeError, AssertionError, ValueError, AttributeError, StopIteration):
+    except SENSELESS:
         return True
 
 
 def falsehoods(name: str) -> Iterator[str]:
     """Of each cross, which of the machine's properties and goals are false: a digit for each, 1 for a false one."""
     machine = machine_of(name)
+    of_steps = tuple(machine.step_invariants.values())
+    for before, action, cross in crosses(name):
+        false = _false_in(machine, cross)
+        if action is not None:
+            false += "".join(str(int(is_false(holds, before, action, cross))) for holds in of_steps)
+        yield false
+
+
+def _false_in(machine: Machine[Any], state: Any) -> str:
     of_states = (
         *machine.invariants.values(),
         *machine.converges.values(),
         *machine.sometimes.values(),
         *(half for one in machine.leads_to.values() for half in (one.when, one.then)),
     )
-    of_steps = tuple(machine.step_invariants.values())
-    for before, action, cross in crosses(name):
-        false = [is_false(holds, cross) for holds in of_states]
-        if action is not None:
-            false += [is_false(holds, before, action, cross) for holds in of_steps]
-        yield "".join(str(int(one)) for one in false)
+    return "".join(str(int(is_false(holds, state))) for holds in of_states)
 
 
 def false(name: str) -> str:
@@ -250,17 +424,43 @@ def false(name: str) -> str:
     return f"{sum(line.count('1') for line in lines)} {checksum(lines)}"
 
 
+SHOWN: Final = 100
+"""Crosses of which it counts what is shown."""
+
+
 def shown(name: str) -> Iterator[str]:
-    """Of each state on the walks, how much the machine has to show where a property is false."""
+    """Of each state on the walks, and of some crosses, what the machine has to show where a property is false."""
     machine = machine_of(name)
-    for state in walked(name):
-        yield " ".join(str(len(machine.explain(each, state))) for each in machine.invariants)
+    asked = [*machine.invariants, *machine.converges, *machine.leads_to]
+    for state in (*walked(name), *(cross for _, _, cross in islice(crosses(name), SHOWN))):
+        try:
+            told = {
+                f"{each}: {plain(what)}": None for one in asked for each, what in machine.explain(one, state).items()
+            }
+            yield "; ".join(told)
+        except SENSELESS as error:
+            yield type(error).__name__
 
 
-def much_shown(name: str) -> str:
-    """How many things a machine shows in all states of its walks, and the checksum of it."""
-    lines = list(shown(name))
-    return f"{sum(int(count) for line in lines for count in line.split())} {checksum(lines)}"
+MODEL_WALKS: Final = 2
+MODEL_LENGTH: Final = 25
+
+
+def in_models(name: str) -> Iterator[str]:
+    """On walks of each model that is registered for the machine: all that may happen, and which properties are false.
+
+    The same of a cross beside each state: the constants of a model are chosen for what its words say.
+    """
+    for model in (model for registration in REGISTRY if registration.name == name for model in registration.models):
+        machine = new(model.machine)
+        for number in range(MODEL_WALKS):
+            rng, before = Random(f"{model.name}/{number}"), None
+            for state, following in walk(machine, Random(f"{number}/{model.name}"), MODEL_LENGTH):
+                yield f"{_said(machine, state, following)}; {_false_in(machine, state)}"
+                for cross in (nudged(rng, state), crossed(rng, state, before or state)):
+                    told = [_outcome(machine, cross, action) for action, _ in following[:ASKED]]
+                    yield "; ".join((_false_in(machine, cross), *told))
+                before = state
 
 
 OBSERVED: Final[Mapping[str, Callable[[str], Iterator[str]]]] = {
@@ -268,6 +468,8 @@ OBSERVED: Final[Mapping[str, Callable[[str], Iterator[str]]]] = {
     "shape": shape,
     "refusals": refusals,
     "falsehoods": falsehoods,
+    "crossed steps": crossed_steps,
+    "models": in_models,
     "more allowed": more_allowed,
     "shown": shown,
 }

@@ -145,17 +145,21 @@ def machine_of(name: str) -> Machine[Any]:
 def on_walks(name: str) -> Iterator[tuple[Any, list[tuple[Action, Any]]]]:
     """The states on walks that take every class of action equally often, each with all that may follow."""
     machine = machine_of(name)
-    for walk in range(WALKS):
-        rng = Random(f"{name}/{walk}")
-        state = next(iter(machine.initial()))
-        for _ in range(LENGTH):
-            by_kind = defaultdict(list)
-            for action, after in machine.successors(state):
-                by_kind[type(action)].append((action, after))
-            yield state, [step for steps in by_kind.values() for step in steps]
-            if not by_kind:
-                break
-            _, state = rng.choice(by_kind[rng.choice(list(by_kind))])
+    for number in range(WALKS):
+        yield from walk(machine, Random(f"{name}/{number}"), LENGTH)
+
+
+def walk(machine: Machine[Any], rng: Random, length: int) -> Iterator[tuple[Any, list[tuple[Action, Any]]]]:
+    """The states on one walk of at most so many steps, each with all that may follow."""
+    state = next(iter(machine.initial()))
+    for _ in range(length):
+        by_kind = defaultdict(list)
+        for action, after in machine.successors(state):
+            by_kind[type(action)].append((action, after))
+        yield state, [step for steps in by_kind.values() for step in steps]
+        if not by_kind:
+            break
+        _, state = rng.choice(by_kind[rng.choice(list(by_kind))])
 
 
 @cache
