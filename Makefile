@@ -24,7 +24,7 @@ $(READY): pyproject.toml tools/setup.sh
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
 
-verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report (about 3 minutes on two idle cores; ARGS=--quick: about a minute; ARGS="--seeds 200": more clusters)
+verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report (one to three minutes on two idle cores; ARGS=--quick: half of that; ARGS="--seeds 200": more clusters)
 	@$(BIN)/tidegauge verify $(ARGS)
 
 test: $(READY) ## run the tests, in three processes, since some of them wait (ARGS="-k name" and other pytest options; WORKERS=0: in one)

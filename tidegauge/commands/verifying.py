@@ -62,7 +62,7 @@ def verify(
     Parameters
     ----------
     quick
-        A tenth of the work: about a minute instead of 3 on 2 idle cores.
+        Fewer walks, examples and seeds: half of the time.
     seed
         Where all random parts begin; the same seed does the same again.
     seeds
