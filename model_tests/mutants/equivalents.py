@@ -345,6 +345,16 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`machine.refusal_is_temporary(flight)`": (
         "no other error is left: a producer raises its epoch itself, and no response of an older one comes through then"
     ),
+    "spec/idempotence/partition.py ends_of: `batch.count > 1` -> `batch.count >= 1`": (
+        "what ends as a batch of one record does, and begins no earlier, is that batch, which is attempted as well"
+    ),
+    "spec/idempotence/properties.py _matches: `True` -> `False`": (
+        "a replica remembers one batch of a producer at least, and here no more than its log has: as many are compared"
+    ),
+    "spec/groups/migration/rules.py MigrationRules.generation_error: `member is not None and generation == "
+    "member.epoch` -> `generation == member.epoch`": (
+        "who is no member is refused before (`side_error`): the operand is for the type checker"
+    ),
     "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"

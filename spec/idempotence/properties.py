@@ -202,7 +202,6 @@ def goals(machine: IdempotenceRules) -> Mapping[str, Callable[[State], bool]]:
         wanted["an old epoch is fenced"] = lambda s: any(
             request.broker == s.leader
             and (entry := entry_of(s.replicas[s.leader].producers, request.batch.producer)) is not None
-            and machine.repeated(s.replicas[s.leader], request.batch) is None
             and request.batch.epoch < entry.epoch
             for request in s.requests
         )

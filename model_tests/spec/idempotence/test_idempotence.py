@@ -142,9 +142,21 @@ def test_sequences_wrap_within_a_batch() -> None:
     assert [b.batch.sequence for b in driven.state.replicas[0].log] == [0, 2, 4, 1, 3]
 
 
-def test_sequences_that_would_look_alike_are_no_model() -> None:
-    with pytest.raises(ValueError, match="sequences=4: 4 are remembered"):
-        explore(Idempotence(batch_sizes=(2,), batches_retained=2, sequences=4))
+@pytest.mark.parametrize(
+    ("batch_sizes", "in_flight", "retained", "sequences"), [((2,), 2, 2, 4), ((2, 1), 1, 2, 4), ((1,), 2, 1, 2)]
+)
+def test_sequences_that_would_look_alike_are_no_model(
+    batch_sizes: tuple[int, ...], in_flight: int, retained: int, sequences: int
+) -> None:
+    def first_states(sequences: int) -> list[object]:
+        machine = Idempotence(
+            batch_sizes=batch_sizes, max_in_flight=in_flight, batches_retained=retained, sequences=sequences
+        )
+        return list(machine.initial())
+
+    with pytest.raises(ValueError, match=f"sequences={sequences}: {sequences} are remembered"):
+        first_states(sequences)
+    assert first_states(sequences + 1)
 
 
 def test_memory_after_a_crash_reaches_behind_its_snapshot() -> None:

@@ -7,15 +7,21 @@ import pytest
 
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
+from tidegauge.spec.idempotence.properties import is_overtaken
 from tidegauge.spec.idempotence.state import (
     Acknowledged,
     Batch,
     BatchMetadata,
+    Error,
+    InFlight,
     LoggedBatch,
     ProducerEntry,
+    ProduceRequest,
+    ProduceResponse,
     Replica,
     State,
 )
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.simulation import simulate
 
 MACHINE = Idempotence(brokers=1)
@@ -84,6 +90,40 @@ def test_a_memory_is_what_the_log_says() -> None:
     both = (batch(0), batch(1))
     assert not remembers(ProducerEntry(0, 0, (BatchMetadata(1, 1, 0),)), log=both)
     assert remembers(ProducerEntry(0, 0, (BatchMetadata(1, 1, 0),)), log=both, forgot=True)
+
+
+def refused(first: int, error: Error = Error.OUT_OF_ORDER_SEQUENCE_NUMBER, epoch: int = 0) -> ProduceResponse:
+    return ProduceResponse(ProduceRequest(batch(first, epoch=epoch), 0, 0), error)
+
+
+def test_only_a_later_batch_of_the_session_on_trust_overtakes_one_that_is_refused_as_out_of_order() -> None:
+    state = state_of(batch(1), on_trust=True)
+    assert is_overtaken(state, refused(0))
+    assert not is_overtaken(state, refused(0, Error.INVALID_PRODUCER_EPOCH))
+    assert not is_overtaken(state, refused(0, epoch=1))
+    assert not is_overtaken(state, refused(1))
+    assert not is_overtaken(state, refused(2))
+    assert not is_overtaken(state_of(batch(1)), refused(0))
+
+
+def test_the_goal_of_an_overtaken_batch_is_one_whose_producer_can_not_go_on() -> None:
+    machine = Idempotence(brokers=1, bounds=Bounds(Expire=1))
+    goal = machine.sometimes["a batch is refused that one on trust has overtaken"]
+
+    def is_reached(*, on_trust: bool = True, waits: bool = True) -> bool:
+        state = attrs.evolve(state_of(batch(1), on_trust=on_trust), responses=(refused(0),))
+        flights = (InFlight(batch(0), 0, 0, behind=False),) if waits else ()
+        return goal(state.with_producer(0, attrs.evolve(state.producers[0], in_flight=flights)))
+
+    assert is_reached()
+    assert not is_reached(on_trust=False)
+    assert not is_reached(waits=False)
+
+
+def test_sequences_have_wrapped_when_the_last_one_is_followed() -> None:
+    goal = Idempotence(brokers=1, max_records=7, sequences=6).sometimes["sequences have wrapped"]
+    assert not goal(state_of(batch(5)))
+    assert goal(state_of(batch(6, sequence=0)))
 
 
 @pytest.mark.parametrize("name", IDEMPOTENCE_MODELS)
