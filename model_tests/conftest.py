@@ -35,14 +35,20 @@ _LONGEST = (
     "spark_check/test_huge.py",
     "spark_check/test_judging.py",
     "spark_check/test_streaming.py",
+    "simulation/test_consumer_group_validation.py",
+    "spec/published/test_tlc.py",
+    "simulation/test_exactly_once.py",
+    "spec/kernel/fast/test_in_phases.py",
+    "spec/kernel/fast/test_search.py",
     "lockstep/test_cluster.py",
+    "zoo/test_shortest_counterexamples.py",
     "harness_tests/test_verification.py",
     "spark_check/test_session.py",
     "simulation/test_liveness.py",
     "spec/replication/extensions/test_reassignment.py",
     "storage/test_log_model.py",
 )
-"""Files with few tests that take long: they run first, so that none is left to one worker while the others idle."""
+"""Files that take long: they run first, so that none is left to one worker while the others idle."""
 _TOGETHER = {
     "Spark": (
         "docs/test_code_blocks.py",

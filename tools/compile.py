@@ -10,9 +10,17 @@ from importlib import import_module
 
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import History, Kind, Operations
+from tidegauge.linearizability.malformed import find
 from tidegauge.spec.kernel.explorer import Engine, explore
+from tidegauge.spec.kernel.fast.in_memory import InMemory
 from tidegauge.spec.kernel.progress import Limits
 from tidegauge.spec.registry import REGISTRY
+
+
+class Narrow(InMemory):
+    """As if there were little memory: states leave the table in sorted runs, which are merged."""
+
+    memory = 1
 
 
 def history(transaction: int | None) -> Operations:
@@ -28,8 +36,10 @@ if __name__ == "__main__":
         import_module(f"tidegauge.linearizability.{screening}")
     for transaction in (None, 0):
         check(history(transaction))
+    find(history(None))
     for name, workers in (("network", 2), ("transactions-coordinator", 1)):  # with goals, and what is owed
         explore(REGISTRY.machine(name), converges=True, engine=Engine.FAST, workers=workers)
+    explore(REGISTRY.machine("consumers-interval"), limits=Limits(states=3_000), engine=Engine.FAST)  # of many values
     for symmetry in (False, True):
         explore(
             REGISTRY.machine("kip320"),
@@ -38,3 +48,12 @@ if __name__ == "__main__":
             converges=True,
             engine=Engine.FAST,
         )
+        for workers in (1, 2):
+            explore(
+                REGISTRY.machine("kip320"),
+                limits=Limits(states=15_000),
+                symmetry=symmetry,
+                engine=Engine.FAST,
+                workers=workers,
+                storage=Narrow(),
+            )

@@ -56,7 +56,7 @@ def test_members_of_each_protocol_make_one_output_of_each_record(seed: int) -> N
 
 
 def test_a_run_is_repeated_to_the_row() -> None:
-    run, again = holds(COOPERATIVE), simulate_group(draw_group(COOPERATIVE, exactly_once=True))
+    run, again = holds(BOTH), simulate_group(draw_group(BOTH, exactly_once=True))
     assert list(run.operations) == list(again.operations)
     assert run.trace == again.trace
 

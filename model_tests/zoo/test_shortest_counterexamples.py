@@ -62,6 +62,12 @@ def explored(name: str) -> Counterexample:
     return shortest_counterexample(REGISTRY.bug(name))
 
 
+@cache
+def shown(name: str) -> Replayed:
+    """A cluster with the bug, on the explorer's way."""
+    return replay(explored(name), Level.CLUSTER)
+
+
 def taken(replayed: Replayed) -> list[Action]:
     """The actions that both sides have taken or refused."""
     return [step.action for step in replayed.trace.steps]
@@ -69,8 +75,7 @@ def taken(replayed: Replayed) -> list[Action]:
 
 @every_bug
 def test_a_cluster_with_the_bug_goes_the_explorers_way_and_differs(bug: CoreBug[object]) -> None:
-    counterexample = explored(bug.name)
-    found = replay(counterexample, Level.CLUSTER)
+    counterexample, found = explored(bug.name), shown(bug.name)
     assert found.failure is not None, f"{bug.name} went unnoticed"
     assert found.failure.kind is Failure.DIFFERENCE, found.words
     assert not found.skipped, "no action of the way is left out until it shows"
@@ -80,8 +85,7 @@ def test_a_cluster_with_the_bug_goes_the_explorers_way_and_differs(bug: CoreBug[
 
 @every_bug
 def test_a_correct_cluster_goes_the_same_way_and_differs_nowhere(bug: CoreBug[object]) -> None:
-    counterexample = explored(bug.name)
-    wrong, right = replay(counterexample, Level.CLUSTER), replay(counterexample, Level.CLUSTER, with_bug=False)
+    wrong, right = shown(bug.name), replay(explored(bug.name), Level.CLUSTER, with_bug=False)
     assert not right.failed, right.words
     assert not right.passed_over, "the cluster can take every action that the specification allows"
     assert taken(right)[: wrong.at] == taken(wrong), "it goes as far as the one with the bug, and then on"
@@ -89,7 +93,7 @@ def test_a_correct_cluster_goes_the_same_way_and_differs_nowhere(bug: CoreBug[ob
 
 @pytest.mark.parametrize("name", WHERE)
 def test_what_walks_seldom_come_to_shows_where_the_rule_is_wrong(name: str) -> None:
-    found = replay(explored(name), Level.CLUSTER)
+    found = shown(name)
     assert found.failure is not None
     assert (taken(found)[-1].name, found.failure.name) == WHERE[name]
 
