@@ -345,9 +345,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`machine.refusal_is_temporary(flight)`": (
         "no other error is left: a producer raises its epoch itself, and no response of an older one comes through then"
     ),
-    "spec/idempotence/partition.py ends_of: `batch.count > 1` -> `batch.count >= 1`": (
-        "what ends as a batch of one record does, and begins no earlier, is that batch, which is attempted as well"
-    ),
     "spec/idempotence/properties.py _matches: `True` -> `False`": (
         "a replica remembers one batch of a producer at least, and here no more than its log has: as many are compared"
     ),
@@ -355,6 +352,44 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "member.epoch` -> `generation == member.epoch`": (
         "who is no member is refused before (`side_error`): the operand is for the type checker"
     ),
+    "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
+        "what is the same message is equal: the operand saves comparing"
+    ),
+    "spec/replication/state.py in_order: `0` -> `1` in `found[0]`": (
+        "there are two messages at least, and all are of one class"
+    ),
+    "spec/replication/properties.py changed_replicas: guard `if new is old` -> nothing": (
+        "of replicas that are the same none is another one: the guard saves looking at each"
+    ),
+    "spec/replication/properties.py epochs_monotone: `new is not old and (new.epoch < old.epoch or "
+    "new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch)` -> `new.epoch < "
+    "old.epoch or new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch`": (
+        "no epoch is below itself: the operand saves comparing"
+    ),
+    "spec/replication/properties.py loss_is_accepted: `after.history is before.history or "
+    "after.history.superseded_epoch == before.history.superseded_epoch` -> `after.history.superseded_epoch "
+    "== before.history.superseded_epoch`": ("the same history has the same epoch: the operand saves comparing"),
+    "spec/replication/properties.py acknowledged_by_enough: guard `if after.history is before.history` -> nothing": (
+        "in the same history nothing is acknowledged that was not: the guard saves comparing"
+    ),
+    "spec/groups/migration/classic_side.py told_replaced: `group is None or member is None or (not "
+    "member.joined) or (group.standing is not Standing.STABLE)` -> `member is None or not member.joined or "
+    "group.standing is not Standing.STABLE`": (
+        "without a group there is no member: the operand is for the type checker"
+    ),
+    "spec/groups/migration/properties.py the_replaced_end: `old is new or not old.epoch > JOINING_EPOCH == "
+    "new.epoch or (not (old.works and new.works))` -> `not old.epoch > JOINING_EPOCH == new.epoch or not "
+    "(old.works and new.works)`": ("no epoch is both above another one and equal to it: the operand saves comparing"),
+    "spec/transactions/coordinator_rules.py CoordinatorRules.init_ruling: `request.epoch != NONE and "
+    "self.is_init_repeated(metadata, request)` -> `self.is_init_repeated(metadata, request)`": (
+        "a request without an epoch repeats none: the operand saves asking"
+    ),
+    "spec/transactions/actions.py marked: `one.cached is None or partition not in "
+    "machine.unmarked(one.cached)` -> `one.cached is None`": (
+        "who waits for no marker of the partition is as before: the operand saves the request"
+    ),
+    "spec/transactions/properties.py epochs_rise: `kept is new or len(new.log) <= len(kept.log)` -> "
+    "`len(new.log) <= len(kept.log)`": ("the same log is as long: the operand saves comparing"),
     "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"
