@@ -390,6 +390,13 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "spec/transactions/properties.py epochs_rise: `kept is new or len(new.log) <= len(kept.log)` -> "
     "`len(new.log) <= len(kept.log)`": ("the same log is as long: the operand saves comparing"),
+    "spec/replication/actions.py advance_high_watermark: `len(shown) > len(history.committed) and "
+    "shown[:len(history.committed)] == history.committed` -> "
+    "`shown[:len(history.committed)] == history.committed`": (
+        "what is no longer and goes on from what is committed is the same: the operand saves the copy"
+    ),
+    "spec/replication/actions.py advance_high_watermark: `len(shown) > len(history.committed)` -> "
+    "`len(shown) >= len(history.committed)`": "what is as long and goes on from what is committed is the same",
     "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"
