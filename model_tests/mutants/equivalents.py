@@ -397,6 +397,20 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "spec/replication/actions.py advance_high_watermark: `len(shown) > len(history.committed)` -> "
     "`len(shown) >= len(history.committed)`": "what is as long and goes on from what is committed is the same",
+    "spec/replication/actions.py HoldFetch.guard: `1` -> `2` in `fetched(machine, state, self.request, 1)`": (
+        "whether there are records to respond with is asked, and not how many"
+    ),
+    "spec/replication/actions.py HoldFetch.effect: `1` -> `2` in `fetched(machine, state, self.request, 1)`": (
+        "what the leader records does not depend on how much it responds with"
+    ),
+    "spec/replication/actions.py HoldFetch.guard: `response.error or response.records or "
+    "response.diverging_end_offset != NONE` -> `response.records or response.diverging_end_offset != NONE`": (
+        "of a fetch that is refused the leader records nothing, which forbids the action as well"
+    ),
+    "spec/replication/actions.py HoldFetch.guard: `response.error or response.records or "
+    "response.diverging_end_offset != NONE` -> `response.error or response.records`": (
+        "of a fetch from a log that diverges the leader records nothing, which forbids the action as well"
+    ),
     "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from tidegauge.spec.kernel.bounds import Bounds
-from tidegauge.spec.replication.actions import advance_high_watermark
+from tidegauge.spec.replication.actions import ReceiveFetch, SendFetch, advance_high_watermark
 from tidegauge.spec.replication.control import ApplyMetadata, become_leader
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
@@ -34,6 +34,13 @@ def controller(*fenced: int, isr: tuple[int, ...], elr: tuple[int, ...] = (), la
     sessions = tuple(Session(fenced=broker in fenced) for broker in range(3))
     before = initial().controller
     return attrs.evolve(before, sessions=sessions, isr=isr, elr=elr, last_known_leader=last_known_leader)
+
+
+def test_a_response_has_any_number_of_records_but_no_negative_one() -> None:
+    state = MACHINE.step(initial(), SendFetch(1))
+    (request,) = state.network.fetches
+    assert not ReceiveFetch(request, 0).guard(MACHINE, state)
+    assert ReceiveFetch(request, -1).guard(MACHINE, state)
 
 
 def test_a_broker_that_is_none_may_not_be_in_sync() -> None:
