@@ -34,9 +34,8 @@ class Candidates:
             np.empty(places, np.int64),
             self.firsts,
         )
-        """Hash, packed state, from which state of these it was reached, class of action, size of the orbit, and the
-        next candidate of the same part of the table; and the first ones."""
-        self.slots: npt.NDArray[np.int64] = np.empty(places, np.int64)
+        """Hash, packed state, from which state of these it was reached, class of action, size of the orbit, and its
+        slot of the table; and the first ones."""
         self.numbers: npt.NDArray[np.uint32] = np.empty(places, np.uint32)
         self.targets: npt.NDArray[np.int64] = np.empty(places, np.int64)
         """Of fair steps, slice by slice: the number of a state, or -1 - candidate."""

@@ -1,9 +1,9 @@
 """States that many threads expand together, in the phases of `tidegauge.spec.kernel.fast.phases`.
 
 What is found is what one thread finds: the same states with the same numbers, tallies and fair steps. Where order
-matters among some states, since a step violates or no more states may be kept, nothing has been written yet, and one
-thread expands them. Programs have to run in Python: threads leave out the states where something is not known, Python
-is asked about them, slice by slice, while the threads go on, and they alone are looked at again.
+matters among some states, since a step violates or no more states may be kept, all slots that were claimed are given
+up, and one thread expands them. Programs have to run in Python: threads leave out the states where something is not
+known, Python is asked about them, slice by slice, while the threads go on, and they alone are looked at again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tidegauge.spec.kernel.fast.candidates import Candidates
 from tidegauge.spec.kernel.fast.meanwhile import Meanwhile
 from tidegauge.spec.kernel.fast.recents import Recents
 from tidegauge.spec.kernel.fast.threads import Threads
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 from tidegauge.spec.kernel.searching import INTERVAL
 
 __all__ = ["InPhases"]
@@ -32,6 +33,10 @@ _SLICES: Final = 8
 """Slices of the states for each thread: who is done early takes one more."""
 _ROOM: Final = 1 << 13
 """Candidates, and fair steps, of a slice for which there is room at first."""
+_STEPS: Final = 8
+"""Steps of a state, on the average, to what the table does not have: for so many there is room at first."""
+_MORE_STEPS: Final = 256
+"""For so many there is room besides, in each slice."""
 _MANY_ASKED: Final = 4
 """In one of how many states a program has to run so that threads would wait for Python most of the time."""
 _MOST_NUMBERS: Final = 1 << 32
@@ -46,8 +51,8 @@ class InPhases:
         self._search, self._threads = search, threads
         self._recents = [Recents() for _ in range(threads.workers)]
         self._slices = _SLICES * threads.workers
-        self._parts = 1 << (2 * threads.workers - 1).bit_length()
-        """Of the table: a power of two, as the number of its slots is."""
+        self._steps_of_state = _STEPS
+        """Steps of a state, on the average, to what the table does not have, for which there is room."""
         self._candidates = Candidates(self._slices, _ROOM, 1, 0)
         self._misses: Numbers = np.zeros((self._slices, _MOST_MISSED, 3), np.int64)
         self._borders: list[int] = []
@@ -55,15 +60,17 @@ class InPhases:
         self._is_known = False
         """Whether programs have run seldom of late."""
         self._found = self._found_from = 1
-        """Candidates of the last states that threads have expanded, and how many these were."""
+        """New states to which the last ones have led that threads have taken steps of, and how many these were."""
         self._is_packed_again = False
+        self._claims: npt.NDArray[np.uint64] | None = None
+        """Slots that are claimed instead of the table's, where memory is limited."""
 
     @property
     def intervals(self) -> int:
-        """Of states that are to be expanded next. Few where all that they lead to might be too many to be kept."""
+        """Of states that are to be expanded next: few where they may well lead to more than may be kept."""
         if not self._is_known or self._threads.workers == 1:
             return 1
-        left = (self._search.capacity - self._search.count) * self._found_from // (self._found * INTERVAL)
+        left = (self._search.capacity - self._search.count) * self._found_from // (2 * self._found * INTERVAL)
         return max(1, min(_INTERVALS * self._threads.workers, int(left)))
 
     def forget(self) -> None:
@@ -86,7 +93,7 @@ class InPhases:
         if not self._step(start, end):
             return False
         before = search.snapshot()
-        self._number(self._find_doubles())
+        self._number()
         search.judge_expanded(before, start, 0, end, end)
         return True
 
@@ -97,32 +104,75 @@ class InPhases:
         search, table = self._search, self._search.table
         while True:
             search.repack()
-            known = self._candidates
-            most = search.count + self._slices * known.room
-            if len(table.slots) < self._parts or most >= _MOST_NUMBERS:
+            self._have_room(end - start)
+            if search.count + self._slices * self._candidates.room >= _MOST_NUMBERS:
                 return False
             how = self._tried(start, end)
             if how == kernel.STEP_VIOLATED:
                 return False
             if how == kernel.ROOM:
-                self._candidates = Candidates(self._slices, 2 * known.room, known.lanes, known.states)
+                self._steps_of_state *= 2
             elif how == kernel.NARROW:
                 search.widen()
             elif how == kernel.DONE:
-                found, self._widest = int((self._free - known.first).sum()), int(self._steps.max())
+                self._widest = int(self._steps.max())
+                self._count()
+                found = int(self._news.sum())
                 self._found, self._found_from = max(1, found), end - start
                 if search.count + found > search.capacity:
+                    self._give_up()
                     return False
-                if not table.is_limited(search.count, found + self._widest):
-                    table.make_room(search.count, found + self._widest)
-                    return True
-                wanted = np.unique(np.concatenate([known.hashes[first:free] for first, free in self._used()]))
-                if table.has_room(search.count, len(wanted) + self._widest):
-                    table.fetch(wanted)
-                    self._meet_again()
+                if self._claims is None or self._fetch():
                     return True
                 if not table.shrink(search.count):
                     return False
+
+    def _have_room(self, states: int) -> None:
+        """Have room for what so many states may lead to: in the table as well, or apart from it with limited memory."""
+        search, table, known = self._search, self._search.table, self._candidates
+        self._most = self._steps_of_state * -(-states // self._slices) + _MORE_STEPS
+        if known.room < self._most:
+            room = 1 << (self._most - 1).bit_length()
+            self._candidates = Candidates(self._slices, room, known.lanes, known.states)
+        most = self._slices * self._most
+        self._claims = None
+        if not table.have_room(search.count, most) or table.first:
+            self._claims = np.full(2 << (most - 1).bit_length(), EMPTY, np.uint64)
+
+    def _fetch(self) -> bool:
+        """Have in the table what has left it, and the candidates that are new; False if it has no room."""
+        search, table, known = self._search, self._search.table, self._candidates
+        candidates = np.concatenate([np.arange(first, free) for first, free in self._used()])
+        wanted = np.unique(known.hashes[candidates[known.firsts[candidates] == candidates]])
+        if not table.has_room(search.count, len(wanted) + self._widest):
+            return False
+        table.fetch(wanted)
+        self._meet_again()
+        self._claim_again(table.slots)
+        self._count()
+        return True
+
+    def _count(self) -> None:
+        """How many states are new, by slice."""
+        compiled: Any = phases.counted  # numba has its types from the calls
+        self._news: Numbers = np.array([compiled(*used, self._candidates.firsts) for used in self._used()])
+
+    def _give_up(self) -> None:
+        """Have the table as it was before any slot of it was claimed."""
+        if self._claims is not None:
+            return
+        compiled: Any = phases.given_up  # numba has its types from the calls
+        for first, free in self._used():
+            compiled(first, free, self._search.table.slots, self._candidates.arrays)
+
+    def _claim_again(self, slots: npt.NDArray[np.uint64]) -> None:
+        """Have slots for all new states."""
+        count, used = self._search.count, self._used()
+        compiled: Any = phases.claimed_again  # numba has its types from the calls
+        self._threads.each(
+            self._slices,
+            lambda _, each: compiled(*used[each], slots, count, self._candidates.arrays),
+        )
 
     def _used(self) -> list[tuple[int, int]]:
         """By slice: the first candidate, and the place behind the last one."""
@@ -136,12 +186,14 @@ class InPhases:
             before, self._is_packed_again = self._search.packing, False
             asking = Meanwhile(self._search, self._misses)
             ended = self._threads.each(self._slices, self._stepping(todo), asking.ask, _missed)
+            self._free[:], self._met[:], self._edges[:] = np.array(ended)[:, 2:5].T
+            hows = {each[0] for each in ended} - {kernel.DONE}
+            if hows:
+                self._give_up()  # before anything is packed in another way
             asking.learn()
             for how in (kernel.STEP_VIOLATED, kernel.NARROW, kernel.ROOM):
-                if any(each[0] == how for each in ended):
+                if how in hows:
                     return how
-            self._free[:] = [each[2] for each in ended]
-            self._edges[:] = [each[3] for each in ended]
             todo = [states[: each[1]] for states, each in zip(todo, ended, strict=True)]
             is_done = not any(map(len, todo))
             if not is_done:
@@ -156,15 +208,18 @@ class InPhases:
         """Have the candidates packed as states are by now; `places` says how they were packed before."""
         search, known = self._search, self._candidates
         before = known.have_lanes(search.packing.lanes)
-        self._bounds[:] = phases.NOBODY
         compiled: Any = phases.packed_again  # numba has its types from the calls
         self._threads.each(
             self._slices,
             lambda _, each: compiled(
                 known.first[each], self._free[each], before, places, search.packing.places, search.renamed_words(),
-                self._bounds[each], known.arrays,
+                known.arrays,
             ),
         )  # fmt: skip
+        if not search.renamings:  # the table has been made anew, of states that have numbers
+            if self._claims is not None:
+                self._claims[:] = EMPTY
+            self._claim_again(search.table.slots if self._claims is None else self._claims)
 
     def _begin(self, start: int, end: int) -> None:
         """Nothing is known of these states yet."""
@@ -175,12 +230,11 @@ class InPhases:
             )
         self._borders = [start + (end - start) * each // slices for each in range(slices + 1)]
         self._steps = known.of_states[2][: end - start]
-        self._free, self._edges = known.first.copy(), known.first.copy()
-        self._bounds: Numbers = np.full((slices, self._parts, 2), phases.NOBODY, np.int64)
+        self._free, self._edges, self._met = known.first.copy(), known.first.copy(), np.zeros_like(known.first)
         self._taken: Numbers = np.zeros((slices, len(search.taken)), np.int64)
         self._enabled = self._taken.copy()
 
-    def _stepping(self, todo: list[Numbers]) -> Callable[[int, int], tuple[int, int, int, int, int]]:
+    def _stepping(self, todo: list[Numbers]) -> Callable[[int, int], tuple[int, ...]]:
         search, known, base = self._search, self._candidates, self._borders[0]
         tries, questions = search.tries, search.layout.questions
         programs = (
@@ -188,15 +242,18 @@ class InPhases:
             tries.leaf_items, tries.leaf_flags, questions.words, questions.table,
         )  # fmt: skip
         paths = [recents.of(tries.programs, search.packing.lanes) for recents in self._recents]
+        claims = _NOWHERE if self._claims is None else self._claims
         compiled: Any = phases.stepped  # numba has its types from the calls
 
-        def step(worker: int, each: int) -> tuple[int, int, int, int, int]:
-            end = known.first[each] + known.room
-            found: tuple[int, int, int, int, int] = compiled(
-                todo[each], base, self._free[each], end, self._edges[each], end, programs, paths[worker],
-                search.renamed_words(), search.rows, search.packing.places, search.table.slots, search.count,
-                np.empty_like(search.chosen), self._bounds[each], known.of_states, known.arrays, known.targets,
-                self._taken[each], self._enabled[each], search.fair is not None, self._misses[each],
+        def step(worker: int, each: int) -> tuple[int, ...]:
+            if not len(todo[each]):
+                return kernel.DONE, 0, self._free[each], self._met[each], self._edges[each], 0
+            found: tuple[int, ...] = compiled(
+                todo[each], base, self._free[each], self._met[each], self._most, self._edges[each],
+                known.first[each] + known.room, programs, paths[worker], search.renamed_words(), search.rows,
+                search.packing.places, search.table.slots, claims, search.count, np.empty_like(search.chosen),
+                known.of_states, known.arrays, known.targets, self._taken[each], self._enabled[each],
+                search.fair is not None, self._misses[each],
             )  # fmt: skip
             return found
 
@@ -216,28 +273,9 @@ class InPhases:
 
     # --- numbers -----------------------------------------------------------------------------------------------------
 
-    def _find_doubles(self) -> Numbers:
-        """Have the first candidate of each state in the table: how many these are by slice."""
-        search, known = self._search, self._candidates
-        news: Numbers = np.zeros((self._parts, self._slices), np.int64)
-        size = len(search.table.slots) // self._parts
-        double: Any = phases.doubled  # numba has its types from the calls
-        given = (
-            known.room, search.renamed_words(), search.packing.places, search.table.slots, search.count, known.arrays,
-            known.slots,
-        )  # fmt: skip
-        left = self._threads.each(
-            self._parts, lambda _, part: double(part, self._bounds, (part + 1) * size, *given, news[part])
-        )
-        rest: Any = phases.doubled_rest
-        for part, candidate in enumerate(left):
-            rest(candidate, *given, news[part])
-        found: Numbers = news.sum(axis=0)
-        return found
-
-    def _number(self, news: Numbers) -> None:
+    def _number(self) -> None:
         """Number the new states, and keep them with what is known of them."""
-        search, known, borders = self._search, self._candidates, self._borders
+        search, known, borders, news = self._search, self._candidates, self._borders, self._news
         search.have_rows(int(news.sum()) + self._widest)
         numbers = search.count + np.concatenate([[0], np.cumsum(news)])
         found = np.zeros_like(self._taken)
@@ -248,7 +286,7 @@ class InPhases:
             self._slices,
             lambda _, each: keep(
                 borders[each], borders[each + 1], borders[0], numbers[each], known.of_states, known.arrays,
-                known.slots, known.numbers, search.rows, search.parents, search.table.slots, found[each], sizes[each],
+                known.numbers, search.rows, search.parents, search.table.slots, found[each], sizes[each],
                 degrees[each],
             ),
         )  # fmt: skip
@@ -306,6 +344,7 @@ class InPhases:
 
 
 _NONE: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+_NOWHERE: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
 
 
 def _missed(ended: tuple[int, ...]) -> int:

@@ -62,9 +62,14 @@ class Table:
         """Whether the table may not grow as is needed with so many states."""
         return self.first > 0 or (self.most > 0 and count > _room_of(self.most) // 2)
 
-    def is_limited(self, count: int, more: int) -> bool:
-        """Whether so many more states than `count` have no room in as large a table as it may become."""
-        return self.is_narrow(count) or (self.most > 0 and not self.has_room(count, more))
+    def have_room(self, count: int, more: int) -> bool:
+        """Have room for so many more states than `count`, if the table may become as large; whether it has."""
+        if not self.most:
+            self.make_room(count, more)
+            return True
+        while not self.is_narrow(count) and 2 * len(self.slots) <= self.most and not self.has_room(count, more):
+            self._grow()
+        return self.has_room(count, more)
 
     def make_room(self, count: int, more: int) -> None:
         """Have room for so many more states than `count`, however large the table becomes."""

@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numba import njit
 
 from tidegauge.model_tests.amounts import amount, crossed
 from tidegauge.model_tests.spec.kernel.fast.random_crowds import RandomCrowd
@@ -24,10 +25,12 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.exploration import Engine, Exploration
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.fast import in_phases, kernel, packing, phases, search, table, threads
+from tidegauge.spec.kernel.fast.candidates import Candidates
 from tidegauge.spec.kernel.fast.in_phases import InPhases
 from tidegauge.spec.kernel.fast.meanwhile import Meanwhile
 from tidegauge.spec.kernel.fast.search import FastSearch
 from tidegauge.spec.kernel.fast.threads import Threads
+from tidegauge.spec.kernel.fast.trie_tables import EMPTY
 from tidegauge.spec.kernel.guarded import EnumeratedAction, EnumeratingMachine
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Limits, Stop
@@ -40,8 +43,8 @@ class Told:
     """How often states were expanded together, and how; and the searches themselves."""
 
     def __init__(self) -> None:
-        self.together = self.left = self.orbits = self.limited = self.begun_again = self.asked = self.rest = 0
-        self.meanwhile = self.held = self.packed_again = 0
+        self.together = self.left = self.orbits = self.limited = self.begun_again = self.asked = 0
+        self.meanwhile = self.held = self.packed_again = self.given_up = self.superseded = 0
         self.searches: list[Any] = []
 
 
@@ -49,19 +52,21 @@ class Told:
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     """A single state for each thread is enough, there is room for a few steps, and states are packed again often."""
     found = Told()
-    expand, tried, ask, find = InPhases.expand, InPhases._tried, Meanwhile.ask_rest, InPhases._find_doubles
-    rest, run, pack = phases.doubled_rest, FastSearch.run, InPhases._pack_again
+    expand, tried, ask, number = InPhases.expand, InPhases._tried, Meanwhile.ask_rest, InPhases._number
+    run, pack, give_up = FastSearch.run, InPhases._pack_again, InPhases._give_up
 
     def counted(self: InPhases, start: int, end: int) -> bool:
         is_done = expand(self, start, end)
         found.left += not is_done and self._threads.workers > 1
         return is_done
 
-    def counted_finds(self: InPhases) -> Any:
+    def counted_numbers(self: InPhases) -> None:
+        firsts = np.concatenate([self._candidates.firsts[slice(*used)] for used in self._used()])
+        found.superseded += len(firsts) - int(self._news.sum())
         found.together += 1
         found.orbits += len(self._search.renamings) > 0
         found.limited += self._search.table.first > 0
-        return find(self)
+        number(self)
 
     def counted_tries(self: InPhases, start: int, end: int) -> int:
         how = tried(self, start, end)
@@ -76,22 +81,25 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
         found.asked += 1
         ask(self)
 
-    def counted_rest(candidate: int, *given: Any) -> int:
-        found.rest += candidate != phases.NOBODY
-        left: int = rest(candidate, *given)
-        return left
+    def counted_given_up(self: InPhases) -> None:
+        """The table is as it was before."""
+        known = int((self._search.table.slots != EMPTY).sum())
+        give_up(self)
+        left = self._search.table.slots[self._search.table.slots != EMPTY]
+        assert ((left & 0xFFFFFFFF) < self._search.count).all()
+        found.given_up += known > len(left)
 
     def kept(self: FastSearch[Any]) -> Exploration[Any]:
         found.searches.append(self)
         return run(self)
 
     monkeypatch.setattr(InPhases, "expand", counted)
-    monkeypatch.setattr(InPhases, "_find_doubles", counted_finds)
+    monkeypatch.setattr(InPhases, "_number", counted_numbers)
+    monkeypatch.setattr(InPhases, "_give_up", counted_given_up)
     monkeypatch.setattr(InPhases, "_tried", counted_tries)
     monkeypatch.setattr(InPhases, "_pack_again", counted_packs)
     monkeypatch.setattr(Meanwhile, "ask_rest", counted_asks)
     watch_what_threads_read(monkeypatch, found)
-    monkeypatch.setattr(phases, "doubled_rest", counted_rest)
     monkeypatch.setattr(FastSearch, "run", kept)
     monkeypatch.setattr(search, "INTERVAL", 64)
     monkeypatch.setattr(threads, "_FEW", 1)
@@ -99,6 +107,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(in_phases, "_INTERVALS", 1)
     monkeypatch.setattr(in_phases, "_MANY_ASKED", 0)
     monkeypatch.setattr(in_phases, "_ROOM", 4)
+    monkeypatch.setattr(in_phases, "_STEPS", 1)
+    monkeypatch.setattr(in_phases, "_MORE_STEPS", 1)
     monkeypatch.setattr(packing, "_HALF_FULL", 1.0)
     return found
 
@@ -135,7 +145,7 @@ def parts_that_threads_read(search: FastSearch[Any]) -> list[npt.NDArray[Any]]:
     return [
         tries.keys, tries.codes, tries.nodes[: tries.filled], tries.roots[: tries.programs],
         tries.kinds[: tries.programs], tries.leaf_start[: tries.leaves + 1], tries.leaf_flags[: tries.leaves],
-        tries.leaf_items[: tries.items], asked, search.packing.places, search.table.slots, search.rows[: search.count],
+        tries.leaf_items[: tries.items], asked, search.packing.places, search.rows[: search.count],
         *(questions.table[number, : len(values[word])] for number, word in enumerate(asked.tolist())),
         *search.renamed_words(),
     ]  # fmt: skip
@@ -170,6 +180,8 @@ def test_random_machines_are_explored_alike(told: Told) -> None:
     assert told.asked > 300
     assert told.begun_again > 20
     assert told.packed_again > 30
+    assert told.given_up > 20
+    assert told.superseded > 200
     assert told.meanwhile > 1000
     assert told.held > 100
 
@@ -327,14 +339,30 @@ def test_where_states_are_packed_in_another_way_so_are_candidates(workers: int, 
     assert told.together > 60
 
 
-def test_what_has_no_slot_in_its_part_of_the_table_is_placed_at_last(
-    told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parts of few slots, which states fill up to their ends again and again."""
-    monkeypatch.setattr(table, "_SMALLEST", 8)
-    for workers in WORKERS:
-        held(told, Grid(16), workers)
-    assert told.rest > 20
+def test_a_slot_is_exchanged_only_for_what_it_had_when_it_was_read() -> None:
+    compiled: Any = njit
+    exchange = compiled(lambda slots, slot, before, after: phases.exchanged(slots, slot, before, after))
+    slots = np.array([7, 8, 9], np.uint64)
+    assert exchange(slots, 1, np.uint64(8), np.uint64(80)) == 8
+    assert slots.tolist() == [7, 80, 9]
+    assert exchange(slots, 1, np.uint64(8), np.uint64(800)) == 80
+    assert slots.tolist() == [7, 80, 9]
+
+
+def test_of_many_threads_that_claim_the_same_slots_each_gets_its_own() -> None:
+    """Hashes that are alike, so that all look for slots from the same one on."""
+    crew, each, room = Threads(4), 50, 1 << 12
+    table_ = np.full(room, EMPTY, np.uint64)
+    candidates = Candidates(each, 40, 1, 0)
+    candidates.hashes[:] = np.arange(len(candidates.hashes)) % 3
+    candidates.firsts[:] = np.arange(len(candidates.firsts))
+    first = candidates.first.tolist()
+    with crew.working():
+        crew.each(each, lambda _, i: phases.claimed_again(first[i], first[i] + 40, table_, 5, candidates.arrays))
+    taken = table_[table_ != EMPTY]
+    assert sorted((taken & 0xFFFFFFFF).tolist()) == [*range(5, 5 + each * 40)]
+    slots = candidates.arrays[5]
+    assert ((table_[slots] & 0xFFFFFFFF) == np.arange(len(slots)) + 5).all()
 
 
 def test_threads_rest_where_programs_have_to_run_in_most_states() -> None:

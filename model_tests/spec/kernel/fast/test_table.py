@@ -84,10 +84,8 @@ def test_states_that_are_packed_in_another_way_are_found_by_their_new_hashes(mem
 
     for number in range(count):
         if not number % 1000:
-            while kept.is_limited(number, 1000) and kept.shrink(number):
+            while not kept.have_room(number, 1000) and kept.shrink(number):
                 pass
-            if not kept.is_narrow(number):
-                kept.make_room(number, 1000)
         run_tables.put_states(kept.slots, np.array([hash_of(number)], np.uint64), np.array([number], np.uint32))
     assert bool(kept.first) is (memory is not None)
     back = [3, 500, 900] if memory else []
