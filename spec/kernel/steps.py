@@ -6,13 +6,26 @@ What a search has seen is not asked of the machine again: nearly always it says 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from tidegauge.spec.kernel.components import Edges
 from tidegauge.spec.kernel.machine import Action, LeadsTo
 
 S = TypeVar("S")
+__all__ = ["Steps", "may_stay"]
+
+
+def may_stay(component: Sequence[int], steps: Callable[[int], Iterable[tuple[int, int]]]) -> bool:
+    """Whether weak fairness lets a behaviour stay in a component for ever: each fair action is taken in it, or is
+    impossible in one of its states.
+
+    `steps` gives of a state the number of each step's action, of one that is not fair -1 less that number, and the
+    state that it leads to.
+    """
+    members = set(component)
+    never_disabled = set.intersection(*({action for action, _ in steps(one) if action >= 0} for one in component))
+    return never_disabled <= {action for one in component for action, target in steps(one) if target in members}
 
 
 class Steps(Generic[S]):
@@ -49,7 +62,9 @@ class Steps(Generic[S]):
     def _may_stay(self, has_come: bytearray) -> bool:
         """Whether weak fairness lets a behaviour stay for ever in states in which it has not come."""
         return any(
-            self._is_fair(component) for component in self._among(has_come).components() if not has_come[component[0]]
+            may_stay(component, self._of)
+            for component in self._among(has_come).components()
+            if not has_come[component[0]]
         )
 
     def _among(self, has_come: bytearray) -> Edges:
@@ -60,15 +75,6 @@ class Steps(Generic[S]):
                 edges.add_all(self._targets[self._starts[state] : self._starts[state + 1]])
             edges.close()
         return edges
-
-    def _is_fair(self, component: Sequence[int]) -> bool:
-        """Whether each fair action is taken in the component, or is impossible in one of its states."""
-        members = set(component)
-        never_disabled = set.intersection(
-            *({action for action, _ in self._of(one) if action >= 0} for one in component)
-        )
-        taken = {action for one in component for action, target in self._of(one) if target in members}
-        return never_disabled <= taken
 
     def _of(self, state: int) -> Iterator[tuple[int, int]]:
         """The steps from a state: action and target."""

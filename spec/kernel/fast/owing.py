@@ -6,7 +6,7 @@ may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +27,7 @@ from tidegauge.spec.kernel.fast.kernel import (
     changed,
 )
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, NOWHERE, noted, recent, walked
+from tidegauge.spec.kernel.steps import may_stay
 
 __all__ = ["Owing", "first_failures", "owed_for_ever", "starts_for_ever"]
 
@@ -125,22 +126,12 @@ class Owing:
         borders = [0, *(np.flatnonzero(np.diff(component[order])) + 1).tolist(), self.count]
         members, edges = order.tolist(), self.starts[: self.count + 1].tolist()
         last = edges[-1]
-        targets, programs, of = self.targets[:last].tolist(), self.programs[:last].tolist(), component.tolist()
-        for begin, end in pairwise(borders if self.count else []):
-            never_disabled: set[int] | None = None
-            inner: set[int] = set()
-            for one in members[begin:end]:
-                steps = range(edges[one], edges[one + 1])
-                fair = {programs[step] for step in steps if programs[step] >= 0}
-                never_disabled = fair if never_disabled is None else never_disabled & fair
-                inner.update(
-                    max(programs[step], -1 - programs[step])
-                    for step in steps
-                    if targets[step] != ELSEWHERE and of[targets[step]] == of[one]
-                )
-            if never_disabled is not None and never_disabled <= inner:
-                return True
-        return False
+        targets, programs = self.targets[:last].tolist(), self.programs[:last].tolist()
+
+        def steps(one: int) -> Iterator[tuple[int, int]]:
+            return zip(programs[edges[one] : edges[one + 1]], targets[edges[one] : edges[one + 1]], strict=True)
+
+        return any(may_stay(members[begin:end], steps) for begin, end in pairwise(borders if self.count else []))
 
 
 @compiled_and_kept()
