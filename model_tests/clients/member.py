@@ -73,7 +73,7 @@ def confluent(bootstrap: str, topic: str, session_ms: int, protocol: str) -> Non
 def kafka_python(bootstrap: str, topic: str, session_ms: int) -> None:
     """kafka-python."""
     from kafka import KafkaConsumer
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaConnectionError, KafkaError
 
     consumer = KafkaConsumer(
         topic,
@@ -88,7 +88,10 @@ def kafka_python(bootstrap: str, topic: str, session_ms: int) -> None:
     )
     leaving = Leaving()
     while not leaving.asked:
-        found = consumer.poll(timeout_ms=int(1_000 * POLL_S), max_records=AT_ONCE)
+        try:
+            found = consumer.poll(timeout_ms=int(1_000 * POLL_S), max_records=AT_ONCE)
+        except KafkaConnectionError:  # it asked a broker that is down for the coordinator: the next poll asks another
+            continue
         leaving.has(len(consumer.assignment()))
         for records in found.values():
             for record in records:

@@ -73,6 +73,11 @@ class Member:
             else:
                 self.lines.append(f"{time.monotonic():.2f} {line[:400]}")
 
+    @property
+    def has_ended(self) -> bool:
+        """By itself: who is told to end is no member from then on."""
+        return self._process.poll() is not None
+
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
@@ -189,6 +194,8 @@ def come_to(members: Sequence[Member], shares: list[int]) -> None:
 def wait(holds: Callable[[], bool], members: Sequence[Member], what: Callable[[], str]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
+        for member in members:
+            assert not member.has_ended, f"the process of a member has ended: {member.lines}"
         told = [(member.size, len(member.values), member.lines[-12:]) for member in members]
         assert time.monotonic() < deadline, f"not in {PATIENCE} s: {what()}; {told}"
         time.sleep(0.02)
