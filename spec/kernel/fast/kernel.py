@@ -399,8 +399,8 @@ def judged(start, place, end, programs, roots, nodes, keys, codes, used, rows, p
     On the first state programs run from `place` on. `wanted[p]` is the leaf upon which program p ends it;
     `verdicts[p]` counts the others of its kind where `wanted` is negative: -1 - leaf. Then the state is held against
     program `behind[p]` next: those before say the same of other processes. From the state `base` on, `clear` says in
-    which ones no program does either. Gives how it ended, at which state and program, the number of programs that have
-    to run, and of used slots.
+    which ones no program does either; behind a state in which a program has to run, those are noted in it. Gives how it
+    ended, at which state and program, the number of programs that have to run, and of used slots.
     """
     return _judged(
         start, place, end, programs, roots, nodes, keys, codes, used, rows, places, wanted, verdicts, behind,
@@ -421,6 +421,7 @@ def _judged(
         if state - base < len(clear) and clear[state - base]:
             continue
         kept = rows[state]
+        is_clear = missing >= 0
         at = (place if state == start else 0) - 1
         while at + 1 < len(programs):
             at += 1
@@ -436,6 +437,7 @@ def _judged(
                         leaves, turns, missed,
                     )  # fmt: skip
             if code > FIRST_LEAF:
+                is_clear = False
                 if missing < 0:
                     missing, missing_place = state, at
                 if code == NOWHERE:
@@ -444,13 +446,18 @@ def _judged(
                     )
                     if asked == len(misses):
                         return MISSES, missing, missing_place, asked, used
-            elif missing < 0:
+            elif missing >= 0:
+                leaf = FIRST_LEAF - code
+                is_clear = is_clear and wanted[at] != leaf and wanted[at] != -1 - leaf
+            else:
                 leaf = FIRST_LEAF - code
                 if wanted[at] == leaf:
                     return DONE, state, at, asked, used
                 if wanted[at] == -1 - leaf:
                     verdicts[at] += 1
                     at = behind[at] - 1
+        if is_clear and state - base < len(clear):
+            clear[state - base] = True
     if missing >= 0:
         return MISSES, missing, missing_place, asked, used
     return DONE, end, 0, asked, used

@@ -75,7 +75,7 @@ class KeyedView:
             after = self.run if self.run.before is other.run else other.run
             if after.before not in (self.run, other.run):
                 self.whole()
-            keys += [key for key, word in self.node.words.items() if after.changes_word(word)]
+            keys += after.keys_of(self.node)
         return all(self.asked(_VALUE_OF, (key,)) == other.asked(_VALUE_OF, (key,)) for key in keys)
 
     def __hash__(self) -> int:

@@ -73,10 +73,10 @@ class Origins:
         """The number that an origin leads to in a row."""
         return self.learn(item, row)[1]
 
-    def sources(self, items: Sequence[int]) -> dict[int, tuple[int, Changes, int]]:
-        """Of the words of a leaf that have their values from words: which word, what is done to its value, the item."""
-        known = [(*self._known[(-1 - item) & (1 << _NODE_BITS) - 1], item) for item in items[1::2] if item < 0]
-        return {word: (source, changes, item) for word, source, changes, item in known}
+    def source_of(self, item: int) -> tuple[int, Changes]:
+        """The word that a value comes from, and what is done to it."""
+        _, source, changes = self._known[(-1 - item) & (1 << _NODE_BITS) - 1]
+        return source, changes
 
     def outcome(self, run: Run, found: Sequence[tuple[int, Any]]) -> list[int]:
         """The items of a leaf, of what `changes` has found."""

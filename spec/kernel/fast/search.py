@@ -115,6 +115,8 @@ class FastSearch(Search[S]):
         """What each program is, by its number: it gives the leaf that it comes to."""
         self.kinds = {kind: place for place, kind in enumerate(machine.action_types)}
         self.actions: dict[Action, int] = {}
+        self._acting: set[int] = set()
+        """The programs of actions, whose paths may go on with tails."""
         self.origins = Origins(layout, self.tries)
         self.tails = Tails(layout, self.tries, self.origins, [holds for _, holds in self.step_invariants])
         self.taken: Numbers = np.zeros(len(self.kinds), np.int64)
@@ -182,9 +184,10 @@ class FastSearch(Search[S]):
                 if after is None:
                     return kernel.DISABLED
                 items, flags = stepped(self, run, state, action, after)
-                return self.tails.of(self.paths, run, (state, action, after), items, flags)
+                return self.tails.of(self.paths, run, action, items, flags)
 
             found = self.actions[action] = self._program(run, self._kind(action))
+            self._acting.add(found)
         return found
 
     def _all_successors(self, run: Run, state: Any) -> int:
@@ -222,7 +225,7 @@ class FastSearch(Search[S]):
         self.asked += 1
         run = Run(self.layout, row)
         try:
-            tail = self.tails.unknown(program, numbers)
+            tail = self.tails.unknown(program, numbers) if program in self._acting else None
             if tail is not None:
                 self.tails.ask(self.paths, tail, row)
                 return
@@ -507,7 +510,9 @@ class FastSearch(Search[S]):
     def judge(self, expanding: int) -> None:
         """Hold each new state against the invariants, and look for goals, in the order in which they were reached."""
         tries, place, base, clear = self.tries, 0, self.checked, self.phases.clear_states()
-        if len(clear) and clear.all():
+        if not len(clear):
+            clear = np.zeros(self.count - base, np.bool_)
+        elif clear.all():
             self.checked = self.count
         while self.checked < self.count:
             programs, wanted = self.judging()

@@ -7,13 +7,16 @@ for this action, these changes, and the properties. A property that says the sam
 one behind the other, for what is asked of one process is not multiplied by what is asked of another. Where an action
 comes to the same changes in another way, its tails are the same.
 
-A property is given the state and a view of the one after the step (`tidegauge.spec.kernel.fast.views.After`).
+What a property says is known of most steps that are new, since they are not in what it looks at
+(`tidegauge.spec.kernel.fast.verdicts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +26,14 @@ from tidegauge.spec.kernel.fast import kernel, trie_tables
 from tidegauge.spec.kernel.fast.layout import Layout
 from tidegauge.spec.kernel.fast.nodes import Choice, Keyed, Leaf, Listing, Node
 from tidegauge.spec.kernel.fast.origins import Origins
+from tidegauge.spec.kernel.fast.questions import FIRST_QUESTION
 from tidegauge.spec.kernel.fast.tries import Paths, Tries
-from tidegauge.spec.kernel.fast.views import After, Changed, Run, changes, view
+from tidegauge.spec.kernel.fast.verdicts import StepRule, Verdicts
+from tidegauge.spec.kernel.fast.views import Changed, Run, changes
 from tidegauge.spec.kernel.machine import Action
 
 __all__ = ["Tails", "stepped"]
 
-StepRule: TypeAlias = Callable[[Any, Any, Any], bool]
-
-_CREDIT: Final = 4
 _LONGEST: Final = 1 << 12
 """Words of a path, at most, that are looked at for the tail in which it ends."""
 
@@ -39,26 +41,27 @@ _LONGEST: Final = 1 << 12
 class _Taken:
     """An action with what it changes: what its tails have in common."""
 
-    def __init__(self, action: Action, leaf: int, violating: int) -> None:
-        self.action, self.leaf, self.violating = action, leaf, violating
-        """`leaf`: that of the step; `violating`: that of the same step where a property does not hold."""
+    def __init__(self, action: Action, leaf: int, flags: int) -> None:
+        self.action, self.leaf, self.flags = action, leaf, flags
+        """`leaf`: that of the step, which has these flags."""
         self.changed: Changed | None = None
 
 
 class _Tail:
-    """A property that has been asked of an action with what it changes, and what follows where it holds."""
+    """Properties that have been asked of an action with what it changes, and what follows where they hold."""
 
-    def __init__(self, taken: _Taken, holds: StepRule, behind: int) -> None:
-        self.taken, self.holds, self.behind = taken, holds, behind
+    def __init__(self, taken: _Taken, rules: Sequence[int], behind: int) -> None:
+        self.taken, self.rules, self.behind = taken, rules, behind
 
 
 class Tails:
     """The tails of a search's actions. What a path comes to is a leaf, or -1 - tail."""
 
     def __init__(self, layout: Layout, tries: Tries, origins: Origins, rules: Sequence[StepRule]) -> None:
-        self._layout, self._tries, self._origins, self._rules = layout, tries, origins, _separated(rules)
-        self._credit: dict[type[Action], int] = {}
-        """By class of action: how often properties may yet read more than the action."""
+        self._layout, self._tries = layout, tries
+        self._verdicts = Verdicts(layout, origins, [part for rule in rules for part in parts_of(rule)])
+        self._apart = _separated(rules)
+        """What has a tail of its own: properties by their places among the parts of all."""
         self._known: dict[tuple[Action, int], int] = {}
         """By action and leaf of the step: what its path comes to."""
         self._tails: list[_Tail] = []
@@ -67,72 +70,84 @@ class Tails:
         self._rooted = 0
         """Tails up to here have their nodes."""
         self._visited: npt.NDArray[np.int64] = np.zeros(_LONGEST, np.int64)
-        self._above: list[tuple[Node, ...]] = []
-        """By word: the nodes of the layout that have it."""
+        self._bits: dict[Node, int] = {}
+        """By node of the layout: its bit."""
+        self._above: list[int] = []
+        """By word: the bits of the nodes that have it."""
 
-    def of(self, paths: Paths, run: Run, step: tuple[Any, Action, Any], items: Sequence[int], flags: int) -> int:
+    def of(self, paths: Paths, run: Run, action: Action, items: Sequence[int], flags: int) -> int:
         """What the path of an action comes to that changes the words as `items` say; tails that are new are asked in
-        this state, and have their paths put into `paths`. `step`: the views before, the action, and what came of it."""
-        leaf, action = self._tries.leaf(items, flags), step[1]
+        this state, and have their paths put into `paths`."""
+        leaf = self._tries.leaf(items, flags)
         found = self._known.get((action, leaf))
         if found is None:
-            violating = self._tries.leaf(items, flags | kernel.VIOLATES)
-            holds = self._told_by_the_action(run, step)
-            if holds is not None:
-                return leaf if holds else violating
-            taken, found = _Taken(action, leaf, violating), leaf
-            for rule in self._rules:
-                found = self._begun(paths, run.row, _Tail(taken, rule, found))
+            taken = _Taken(action, leaf, flags)
+            asked = [(rules, *self._asked(taken, rules, run.row)) for rules in self._apart]
+            if all(self._is_read(run, word) for _, words, _ in asked for word in words):
+                return leaf if all(holds for *_, holds in asked) else self._violating(taken)
+            found = leaf
+            for rules, words, holds in asked:
+                found = self._begun(paths, _Tail(taken, rules, found), words, holds)
             self._known[action, leaf] = found
         return found
 
-    def _told_by_the_action(self, run: Run, step: tuple[Any, Action, Any]) -> bool | None:
-        """Whether all properties hold, if they read nothing but what the action has read. That is tried of a class of
-        action as long as it is so more often than not."""
-        kind = type(step[1])
-        credit = self._credit.get(kind, _CREDIT)
-        if credit <= 0:
-            return None
-        known = len(run.words)
-        holds = all(rule(*step) for rule in self._rules)
-        is_told = len(run.words) == known
-        self._credit[kind] = min(credit + 1, _CREDIT) if is_told else credit - 1
-        del run.words[known:]
-        return holds if is_told else None
+    def _asked(self, taken: _Taken, rules: Sequence[int], row: list[int]) -> tuple[dict[int, int], bool]:
+        """The words that properties look at, with the numbers of their values in this row, and whether they hold."""
+        if taken.changed is None:
+            taken.changed = self._changed(taken.leaf)
+        words = dict[int, int]()
+        if len(row) < self._layout.words:
+            row = self._layout.completed(row)
+        return words, self._verdicts.hold(rules, taken.action, taken.changed, row, words)
 
-    def _begun(self, paths: Paths, row: list[int], tail: _Tail) -> int:
-        """What a path comes to that goes on with this tail: what it comes to itself, if the property reads nothing."""
-        run, found = self._run(tail, row)
-        if not run.words:
+    def _is_read(self, run: Run, word: int) -> bool:
+        """Whether the action has read it, or the word that the question is asked of."""
+        if word < FIRST_QUESTION:
+            return word < len(run.is_read) and bool(run.is_read[word])
+        return bool(run.is_read[self._layout.questions.words.item(word - FIRST_QUESTION)]) or word in run.words
+
+    def _begun(self, paths: Paths, tail: _Tail, words: dict[int, int], holds: bool) -> int:
+        """What a path comes to that goes on with this tail: what it comes to itself, if no word has been read."""
+        found = tail.behind if holds else self._violating(tail.taken)
+        if not words:
             return found
         self._tails.append(tail)
         number = self._tries.tail()
         assert number + 1 == len(self._tails), "tails are numbered in their order"
-        paths.add(-1 - number, run.words, run.read_values(), found)
+        paths.add(-1 - number, [*words], [*words.values()], found)
         return -1 - number
 
-    def _run(self, tail: _Tail, row: list[int]) -> tuple[Run, int]:
-        taken, run = tail.taken, Run(self._layout, row)
-        if taken.changed is None:
-            taken.changed = self._changed(taken.leaf)
-        after = After(run, taken.changed, self._origins.come_to)
-        root = self._layout.root
-        try:
-            holds = tail.holds(view(run, root), taken.action, view(after, root))
-        finally:
-            run.views.clear()  # they refer to the run, and no collector looks for circles during a search
-            after.views.clear()
-        return run, tail.behind if holds else taken.violating
+    def _violating(self, taken: _Taken) -> int:
+        """The leaf of the same step where a property does not hold."""
+        return self._tries.leaf(self._tries.items_of(taken.leaf), taken.flags | kernel.VIOLATES)
 
     def _changed(self, leaf: int) -> Changed:
         """What a leaf says of the words that change."""
-        items = self._tries.items_of(leaf)
-        if len(self._above) < self._layout.words:
-            self._above = [()] * self._layout.words
-            _note_above(self._layout.root, (), self._above)
-        touched = frozenset[Node]().union(*[self._above[word] for word in items[::2]])
-        fixed = {word: item for word, item in zip(items[::2], items[1::2], strict=True) if item >= 0}
-        return Changed(fixed, self._origins.sources(items), touched)
+        items, above = self._tries.items_of(leaf), self._above
+        if len(above) < self._layout.words:
+            above = self._above = [0] * self._layout.words
+            self._note_above(self._layout.root, 0)
+        words = items[::2]
+        touched = reduce(or_, [above[word] for word in words], 0)
+        return Changed(dict(zip(words, items[1::2], strict=True)), touched, self._bits)
+
+    def _note_above(self, node: Node, above: int) -> None:
+        """Note of each word of a node which nodes have it."""
+        above |= 1 << self._bits.setdefault(node, len(self._bits))
+        children: Sequence[Node] = ()
+        if isinstance(node, Leaf):
+            self._above[node.word] = above
+        elif isinstance(node, Listing):
+            self._above[node.length], children = above, node.children
+        elif isinstance(node, Choice):
+            self._above[node.choice], children = above, [*node.children.values()]
+        elif isinstance(node, Keyed):
+            for word in node.words.values():
+                self._above[word] = above
+        else:
+            children = node.children
+        for child in children:
+            self._note_above(child, above)
 
     def forget(self) -> None:
         """Rows have more words, and steps may change more of them."""
@@ -142,9 +157,11 @@ class Tails:
             tail.taken.changed = None
 
     def ask(self, paths: Paths, number: int, row: list[int]) -> None:
-        """Run the property of a tail in a state, and have its path in `paths`."""
-        run, found = self._run(self._tails[number], row)
-        paths.add(-1 - number, run.words, run.read_values(), found)
+        """Ask the properties of a tail in a state, and have its path in `paths`."""
+        tail = self._tails[number]
+        words, holds = self._asked(tail.taken, tail.rules, row)
+        found = tail.behind if holds else self._violating(tail.taken)
+        paths.add(-1 - number, [*words], [*words.values()], found)
 
     def learned(self) -> None:
         """The tries have learned the paths of new tails."""
@@ -184,34 +201,14 @@ def stepped(search: Any, run: Run, state: Any, action: Action, after: Any) -> tu
     return items, flags
 
 
-def _separated(rules: Sequence[StepRule]) -> Sequence[StepRule]:
+def _separated(rules: Sequence[StepRule]) -> Sequence[Sequence[int]]:
     """What has a tail of its own: what the rules say of each number, and all rules together that say nothing so."""
-    alone = [rule for rule in rules if len(parts_of(rule)) == 1]
-    others = [part for rule in rules if len(parts := parts_of(rule)) > 1 for part in parts]
-
-    def holds(before: Any, action: Any, after: Any) -> bool:
-        for rule in alone:  # noqa: SIM110 - a generator takes as long as some of the rules
-            if not rule(before, action, after):
-                return False
-        return True
-
-    return [*others, holds] if alone else others
-
-
-def _note_above(node: Node, above: tuple[Node, ...], found: list[tuple[Node, ...]]) -> None:
-    """Note of each word of a node which nodes have it."""
-    above = (*above, node)
-    children: Sequence[Node] = ()
-    if isinstance(node, Leaf):
-        found[node.word] = above
-    elif isinstance(node, Listing):
-        found[node.length], children = above, node.children
-    elif isinstance(node, Choice):
-        found[node.choice], children = above, [*node.children.values()]
-    elif isinstance(node, Keyed):
-        for word in node.words.values():
-            found[word] = above
-    else:
-        children = node.children
-    for child in children:
-        _note_above(child, above, found)
+    alone, others, place = list[int](), list[list[int]](), 0
+    for rule in rules:
+        count = len(parts_of(rule))
+        if count == 1:
+            alone.append(place)
+        else:
+            others += [[part] for part in range(place, place + count)]
+        place += count
+    return [*others, alone] if alone else others

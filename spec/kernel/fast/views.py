@@ -10,9 +10,9 @@ view is a view with changes. Views that are compared, hashed or ordered are read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq, getitem
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -32,15 +32,15 @@ _new = object.__new__
 class Run:
     """One run over a state: which words it has read."""
 
-    __slots__ = ("_copies", "_layout", "before", "is_read", "questions", "row", "touched", "values", "views", "words")
+    __slots__ = ("_copies", "_layout", "before", "is_read", "questions", "row", "touches", "values", "views", "words")
 
     before: Run | None
     """The run over the state before the step, if it is one over the state after that."""
-    touched: Container[Node]
-    """In that case, the nodes that the step changes."""
+    touches: Callable[[Node], bool] | None
+    """In that case, whether the step changes a word of a node."""
 
     def __init__(self, layout: Layout, row: list[int]) -> None:
-        self.before, self.touched = None, ()
+        self.before = self.touches = None
         row = row if len(row) == layout.words else layout.completed(row)
         self.values, self.row, self.questions, self._copies = layout.values, row, layout.questions, layout.copies
         self._layout = layout
@@ -73,7 +73,8 @@ class Run:
     def _have_more_words(self) -> None:
         if self.before is not None:
             self.before._have_more_words()
-        self.row += self._layout.completed(self.row)[len(self.row) :]
+        if len(self.row) < self._layout.words:
+            self.row += self._layout.completed(self.row)[len(self.row) :]
         self.is_read.extend(bytes(len(self.row) - len(self.is_read)))
 
     def value_of(self, node: Keyed, key: object) -> Any:
@@ -96,37 +97,56 @@ class Run:
         return self.questions.finding(self.row, finding, self.values)
 
 
-@attrs.frozen
 class Changed:
     """What a step changes, as its leaf says."""
 
-    fixed: Mapping[int, int]
-    """Words, each with the number of its value."""
-    sources: Mapping[int, tuple[int, Changes, int]]
-    """Of the other words: that which the value comes from, what is done to it, and both as one number
-    (`tidegauge.spec.kernel.fast.origins`)."""
-    touched: Container[Node]
-    """The nodes that have words which change."""
+    def __init__(self, items: Mapping[int, int], touched: int, bits: Mapping[Node, int]) -> None:
+        self.items = items
+        """Words, each with the number of its value or, below zero, its origin
+        (`tidegauge.spec.kernel.fast.origins`)."""
+        self.item_of: ItemOf = items.get
+        self.touched, self.bits = touched, bits
+        """The nodes that have words which change: a number with their bits, and which bit is whose."""
+
+    def touches(self, node: Node) -> bool:
+        """Whether a word of the node changes."""
+        return bool(self.touched >> self.bits[node] & 1)
+
+    def keys_of(self, node: Keyed) -> Sequence[object]:
+        """The keys whose words change."""
+        return tuple([key for key, word in node.words.items() if word in self.items])
+
+
+ItemOf: TypeAlias = Callable[[int], int | None]
+"""What a step makes of a word, as `Changed` has it; None for one that it leaves as it is."""
+
+
+class Sources(Protocol):
+    """What origins stand for."""
+
+    def source_of(self, item: int) -> tuple[int, Changes]:
+        """The word that a value comes from, and what is done to it."""
+
+    def come_to(self, item: int, row: Sequence[int]) -> int:
+        """The number that an origin leads to in a row."""
 
 
 class _Noted(list[int]):
     """The words that are read of a state after a step: what is the state's before is read there."""
 
-    def __init__(
-        self, run: Run, changed: Changed, row: list[int], come_to: Callable[[int, Sequence[int]], int]
-    ) -> None:
+    def __init__(self, before: Run, row: list[int], item_of: ItemOf, sources: Sources) -> None:
         super().__init__()
-        self._run, self._changed, self._row, self._come_to = run, changed, row, come_to
+        self._before, self._row, self._item_of, self._sources = before, row, item_of, sources
 
     def append(self, word: int) -> None:
-        fixed = self._changed.fixed.get(word)
-        if fixed is not None:
-            self._row[word] = fixed
-        elif (source := self._changed.sources.get(word)) is not None:
-            self._run.read(source[0])
-            self._row[word] = self._come_to(source[2], self._run.row)
+        item = self._item_of(word)
+        if item is None:
+            self._before.read(word)
+        elif item >= 0:
+            self._row[word] = item
         else:
-            self._run.read(word)
+            self._before.read(self._sources.source_of(item)[0])
+            self._row[word] = self._sources.come_to(item, self._before.row)
 
 
 class After(Run):
@@ -135,30 +155,28 @@ class After(Run):
     What the step sets is not read, for it is the same wherever the step changes the same.
     """
 
-    __slots__ = ("_changed",)
+    __slots__ = ("item_of", "keys_of", "sources")
 
-    def __init__(self, before: Run, changed: Changed, come_to: Callable[[int, Sequence[int]], int]) -> None:
-        """`come_to` gives the number of what an origin makes of a row."""
+    def __init__(self, before: Run, changed: Changed, sources: Sources) -> None:
         self.values, self.questions, self._copies = before.values, before.questions, before._copies
-        self.before, self.touched, self._changed, self._layout = before, changed.touched, changed, before._layout
+        self.before, self.touches, self._layout = before, changed.touches, before._layout
+        self.item_of, self.keys_of, self.sources = changed.item_of, changed.keys_of, sources
         before._have_more_words()
         self.row = row = [*before.row]
         self.is_read = bytearray(len(row))
-        self.words = _Noted(before, changed, row, come_to)
+        self.words = _Noted(before, row, self.item_of, sources)
         self.views = {}
 
-    def changes_word(self, word: int) -> bool:
-        """Whether it has another value than before the step, or might."""
-        return word in self._changed.fixed or word in self._changed.sources
+    item_of: ItemOf
+    keys_of: Callable[[Keyed], Sequence[object]]
 
     def piecemeal(self, node: Leaf) -> Any:
         """A word of which one thing is asked at a time, and that the step changes."""
-        word = node.word
-        source = self._changed.sources.get(word)
-        if source is None:
-            return self.read(word)
+        item = self.item_of(node.word)
+        if item is None or item >= 0:
+            return self.read(node.word)
         assert self.before is not None
-        return Piecemeal(self.before, word, source[1])
+        return Piecemeal(self.before, node.word, self.sources.source_of(item)[1])
 
 
 class Piecemeal:
@@ -233,7 +251,7 @@ def view(run: Run, node: Any) -> Any:
     """What is at a node of the layout, read when it is looked at."""
     made = run.views.get(node)
     if made is None:
-        if run.before is not None and node not in run.touched:
+        if run.before is not None and not run.touches(node):  # type: ignore[misc]  # it has both or neither
             return view(run.before, node)
         kind = type(node)
         if kind is Branch:
@@ -463,12 +481,12 @@ def _made_view_of(kind: type[Any]) -> type[Any]:
         other_kind = type(other)
         if _VIEWS.get(other_kind, other_kind) is not kind:
             return NotImplemented
-        same, touched = _in_common(self, other) if other_kind in _VIEWS else (False, ())
+        same, touches = _in_common(self, other) if other_kind in _VIEWS else (False, None)
         for index, field in enumerate(fields):
             if (
                 same
                 and not (self._changed | other._changed) >> index & 1
-                and (not touched or self._node.children[index] not in touched)
+                and (touches is None or not touches(self._node.children[index]))
             ):
                 continue
             if getattr(self, field.name) != getattr(other, field.name):
@@ -511,17 +529,17 @@ def _made_view_of(kind: type[Any]) -> type[Any]:
     return found
 
 
-def _in_common(one: Any, other: Any) -> tuple[bool, Container[Node]]:
-    """Whether two views are of one place, of one state or of those before and after a step; in that case, the nodes
-    that the step changes."""
+def _in_common(one: Any, other: Any) -> tuple[bool, Callable[[Node], bool] | None]:
+    """Whether two views are of one place, of one state or of those before and after a step; in that case, whether the
+    step changes a node."""
     if one._node is not other._node:
-        return False, ()
+        return False, None
     own, others = one._run, other._run
     if own is others:
-        return True, ()
+        return True, None
     if own.before is others:
-        return True, own.touched
-    return others.before is own, others.touched
+        return True, own.touches
+    return others.before is own, others.touches
 
 
 def _reader(index: int) -> Callable[[Any], Any]:

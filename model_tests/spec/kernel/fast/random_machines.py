@@ -134,7 +134,14 @@ class RandomMachine(Machine[Board]):
         read, other, value = _read(random), _read(random), random.randint(0, MOST)
         if random.random() < 0.3:
             return {"step": lambda before, action, after: len(shared(before.post, after.post)) < 2}
-        return {"step": lambda before, action, after: read(before) <= read(after) or other(after) != value}
+        if random.random() < 0.3:
+            return {"step": lambda before, action, after: action != Second(1) or read(before) <= other(after)}
+
+        def rises(before: Board, action: Action, after: Board) -> bool:
+            is_told_apart = before.flag and isinstance(action, First) and action.command == value
+            return is_told_apart or read(before) <= read(after) or other(after) != value
+
+        return {"step": rises}
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[Board]]:

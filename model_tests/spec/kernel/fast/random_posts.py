@@ -180,7 +180,9 @@ class RandomPost(RuledMachine[Post]):
             return {}
         return {
             "step": lambda before, action, after: (
-                before.letters == after.letters or sum(one.value for one in after.processes) < most
+                before.letters == after.letters
+                or sum(one.value for one in after.processes) < most
+                or (isinstance(action, Take) and action.letter.word == 0)
             )
         }
 

@@ -136,7 +136,13 @@ class RandomShop(Machine[Shop]):
 
         if random.random() < 0.5:
             return {"each step": holds_of_each(range(LONGEST), follows)} if random.random() < 0.5 else {}
-        return {"step": lambda before, action, after: before.room == after.room or read(before) <= other(after) + value}
+
+        def grows(before: Shop, action: Action, after: Shop) -> bool:
+            if before.room == after.room or (isinstance(action, Command) and action.command == read(after)):
+                return True
+            return read(before) <= other(after) + value
+
+        return {"step": grows}
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[Shop]]:

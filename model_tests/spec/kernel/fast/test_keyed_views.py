@@ -12,6 +12,7 @@ from tidegauge.model_tests.spec.kernel.fast.random_posts import Card, Letter, Po
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fast.bases import Bases
 from tidegauge.spec.kernel.fast.layout import ABSENT, Layout, ShapeError
+from tidegauge.spec.kernel.fast.origins import Origins
 from tidegauge.spec.kernel.fast.tries import Tries
 from tidegauge.spec.kernel.fast.views import After, Changed, Run, changes, plain, view
 from tidegauge.spec.kernel.keyed import OfEach, Pairs, value_of, with_value
@@ -80,11 +81,13 @@ def test_two_states_are_compared_by_the_keys_that_have_changed() -> None:
 def test_the_state_after_a_step_is_compared_by_the_keys_that_the_step_changes() -> None:
     layout, _, _ = viewed()
     word = {key: place for place, key in enumerate(layout.keys, layout.words - len(layout.keys))}[".letters", ONE]
-    letters = next(child for child in getattr(layout.root, "children", ()) if child.place == ".letters")
+    children = getattr(layout.root, "children", ())
+    (letters,) = (child for child in children if child.place == ".letters")
+    bits = {layout.root: 0, letters: 1} | {child: bit for bit, child in enumerate(children, 2) if child is not letters}
     for value, is_equal in ((1, True), (0, False)):
         before = Run(layout, layout.encoded(POST))
         fixed = {word: layout.number(word, value)}
-        after = After(before, Changed(fixed, {}, {layout.root, letters}), lambda item, row: 0)
+        after = After(before, Changed(fixed, 0b11, bits), Origins(layout, Tries()))
         one, other = view(before, layout.root), view(after, layout.root)
         assert value_of(other.letters, ONE) == value
         assert read(layout, before) == [], "what the step sets is not read"
