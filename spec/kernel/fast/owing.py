@@ -6,8 +6,7 @@ may be for ever is told by `tidegauge.spec.kernel.leads_to`, which looks at stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from tidegauge.spec.kernel.fast.kernel import (
     changed,
 )
 from tidegauge.spec.kernel.fast.trie_tables import FIRST_LEAF, NOWHERE, noted, recent, walked
-from tidegauge.spec.kernel.steps import may_stay
 
 __all__ = ["Owing", "first_failures", "owed_for_ever", "starts_for_ever"]
 
@@ -123,15 +121,44 @@ class Owing:
         """Whether weak fairness lets a behaviour stay in a component of these states for ever."""
         component = components(self.targets, self.starts, self.count)
         order = np.argsort(component, kind="stable")
-        borders = [0, *(np.flatnonzero(np.diff(component[order])) + 1).tolist(), self.count]
-        members, edges = order.tolist(), self.starts[: self.count + 1].tolist()
-        last = edges[-1]
-        targets, programs = self.targets[:last].tolist(), self.programs[:last].tolist()
+        borders = np.concatenate([[0], np.flatnonzero(np.diff(component[order])) + 1, [self.count]])
+        programs = self.programs[: self.starts[self.count]]
+        actions = int(np.maximum(programs, -1 - programs).max(initial=-1)) + 1
+        compiled: Any = stays  # numba has its types from the calls
+        return bool(compiled(order, borders, component, self.starts, self.targets, self.programs, actions))
 
-        def steps(one: int) -> Iterator[tuple[int, int]]:
-            return zip(programs[edges[one] : edges[one + 1]], targets[edges[one] : edges[one + 1]], strict=True)
 
-        return any(may_stay(members[begin:end], steps) for begin, end in pairwise(borders if self.count else []))
+@compiled_and_kept()
+def stays(order, borders, component, starts, targets, programs, actions):
+    """Whether weak fairness lets a behaviour stay in a component: `tidegauge.spec.kernel.steps.may_stay`, of each.
+
+    `order` has the states of each component behind each other, which begins and ends at `borders`.
+    """
+    last = np.full(actions, -1, np.int64)  # by action: the last state out of which it is fair
+    counted = np.full(actions, -1, np.int64)  # the last component of which states are counted in `enabled`
+    taken = np.full(actions, -1, np.int64)  # the last component in which it is taken
+    enabled = np.zeros(actions, np.int64)
+    for place in range(len(borders) - 1):
+        begin, end = borders[place], borders[place + 1]
+        for at in range(begin, end):
+            state = order[at]
+            for step in range(starts[state], starts[state + 1]):
+                action = max(programs[step], -1 - programs[step])
+                if programs[step] >= 0 and last[action] != state:
+                    last[action] = state
+                    enabled[action] = 1 + (enabled[action] if counted[action] == place else 0)
+                    counted[action] = place
+                target = np.int64(targets[step])
+                if target != ELSEWHERE and component[target] == component[state]:
+                    taken[action] = place
+        may_leave = begin == end
+        first = order[begin] if begin < end else 0
+        for step in range(starts[first], starts[first + 1]):
+            action = programs[step]
+            may_leave = may_leave or (action >= 0 and enabled[action] == end - begin and taken[action] != place)
+        if not may_leave:
+            return True
+    return False
 
 
 @compiled_and_kept()
