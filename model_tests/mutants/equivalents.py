@@ -427,9 +427,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "partitions_of(before.assigned) != partitions_of(after.assigned)`": (
         "who joins says all (`full`): the operand is for the type checker"
     ),
-    "spec/replication/actions.py ReceiveFetchResponse.attempts: `0` -> `1`": (
-        "the epoch in which the logs parted decides nothing about a response that is ignored"
-    ),
 }
 """Name of a mutant -> why it is equivalent."""
 

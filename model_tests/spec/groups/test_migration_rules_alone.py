@@ -6,9 +6,22 @@ import attrs
 import pytest
 
 from tidegauge.spec.groups.consumer.classic_group import ClassicGroup, ClassicMember, Standing
-from tidegauge.spec.groups.consumer.state import JOINING_EPOCH, NONE, Error, Group, HeartbeatRequest, Member
+from tidegauge.spec.groups.consumer.requests import ReceiveCommit
+from tidegauge.spec.groups.consumer.state import (
+    JOINING_EPOCH,
+    NONE,
+    CommitRequest,
+    Entry,
+    Error,
+    Group,
+    HeartbeatRequest,
+    Member,
+)
+from tidegauge.spec.groups.migration.classic_side import told_replaced
 from tidegauge.spec.groups.migration.machine import GroupMigration
+from tidegauge.spec.groups.migration.properties import owners_commit
 from tidegauge.spec.groups.migration.rules import Policy
+from tidegauge.spec.groups.migration.timing import EndJoining
 from tidegauge.spec.kernel.bounds import Bounds
 
 MACHINE = GroupMigration(processes=2, classic=(True, True), instances=(0, 1), bounds=Bounds(StartOver=1))
@@ -91,3 +104,45 @@ def test_a_next_process_by_the_other_protocol_is_a_goal_where_constants_let_it_c
     machine = attrs.evolve(MACHINE, instances=instances, policy=policy, bounds=Bounds(StartOver=starts_over))
     goal = "the next process of a static member has its part by the other protocol"
     assert (goal in machine.sometimes) is wanted
+
+
+@pytest.mark.parametrize(
+    ("group", "waiting", "process_id", "goes_on"),
+    [
+        (ClassicGroup(Standing.STABLE, 5, (ClassicMember(1, joined=True, instance=0),), 1), True, 1, True),
+        (ClassicGroup(Standing.STABLE, 5, (ClassicMember(1, joined=True, instance=0),), 1), False, 1, False),
+        (ClassicGroup(Standing.STABLE, 5, (ClassicMember(1, joined=True, instance=0),), 1), True, 2, False),
+        (ClassicGroup(Standing.STABLE, 5, (ClassicMember(1, instance=0),), 1), True, 1, None),
+        (ClassicGroup(Standing.PREPARING, 5, (ClassicMember(1, joined=True, instance=0),), 1), True, 1, None),
+        (ClassicGroup(Standing.STABLE, 5, (ClassicMember(2, joined=True, instance=0),), 1), True, 1, None),
+        (None, True, 1, None),
+    ],
+)
+def test_the_next_process_of_a_static_member_goes_on_in_a_stable_generation(
+    group: ClassicGroup | None, process_id: int, *, waiting: bool, goes_on: bool | None
+) -> None:
+    """`goes_on` is None where nothing happens at all."""
+    before = attrs.evolve(next(iter(MACHINE.initial())), classic=group)
+    process = attrs.evolve(before.processes[0], member_id=process_id, waiting=waiting, classic=True, static=True)
+    before = before.with_process(0, process)
+    after = told_replaced(MACHINE, before, 1)
+    if goes_on is None:
+        assert after == before
+        return
+    assert after.classic is not None
+    assert after.classic.members == (ClassicMember(1, instance=0),)
+    assert after.processes[0] == (MACHINE.after_generation(process, 5) if goes_on else process)
+
+
+def test_a_commit_that_is_taken_is_the_owners() -> None:
+    state = next(iter(MACHINE.initial()))
+    owner = Member(1, epoch=3, previous_epoch=3, assigned=((0, 3),))
+    before = attrs.evolve(state, group=Group(epoch=3, members=(owner, Member(2, epoch=3))))
+    taken = attrs.evolve(before, appended=(Entry(),))
+    in_classic = attrs.evolve(before, classic=ClassicGroup())
+    for member_id, holds in ((1, True), (2, False)):
+        commit = ReceiveCommit(CommitRequest(0, member_id, 3, 0, 1))
+        assert owners_commit(before, commit, taken) is holds
+        assert owners_commit(before, commit, before)
+        assert owners_commit(in_classic, commit, taken)
+        assert owners_commit(before, EndJoining(), taken)

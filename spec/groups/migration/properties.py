@@ -68,10 +68,10 @@ def told_epochs_are_the_members(number: int, state: State) -> bool:
 
 def owners_commit(before: State, action: Action, after: State) -> bool:
     """A commit that is taken is of the member that has the partition, or that nobody has followed yet."""
-    is_taken = isinstance(action, ReceiveCommit) and (before.log, before.appended) != (after.log, after.appended)
-    if not is_taken or not isinstance(action, ReceiveCommit) or before.classic is not None:
+    if not isinstance(action, ReceiveCommit) or before.classic is not None:
         return True
-    return ownership.is_last_owner(before.loaded, action.request)
+    is_taken = (before.log, before.appended) != (after.log, after.appended)
+    return not is_taken or ownership.is_last_owner(before.loaded, action.request)
 
 
 def owning_is_having(number: int, state: State) -> bool:
