@@ -337,9 +337,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "_is_there(state, action))` -> `not _is_there(state, action)`": (
         "of the actions of an open log only these name a file, a batch or an offset: all others are there"
     ),
-    "spec/published/kip320/actions.py LeaderIncHighWatermark.guard: guard `if own.hw >= own.end_offset` -> nothing": (
-        "who presumes leadership is in its own ISR, in all reachable states, and must have the record at the HW as well"
-    ),
     "spec/idempotence/producer.py ReceiveProduceResponse._taken: "
     "`error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)` -> "
     "`machine.refusal_is_temporary(flight)`": (
@@ -414,13 +411,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"
-    ),
-    "spec/replication/extensions/late.py unfenced_has_caught_up: `True` -> `False`": (
-        "a session and a replica for every broker, before and after: what is zipped strictly is as long"
-    ),
-    "spec/groups/classic/requests.py ReceiveCommit.outcome: `state.group == Group() and (not state.log.groups) and "
-    "(not state.appended)` -> `state.group == Group() and (not state.appended)`": (
-        "a group of which the log has a record has had a generation, and is never again as it was at first"
     ),
     "spec/groups/consumer/coordinator_rules.py CoordinatorRules.tells_assignment: `request.full or before is None or "
     "partitions_of(before.assigned) != partitions_of(after.assigned)` -> `request.full or "
