@@ -240,7 +240,6 @@ class _Recovering:
         """Of the last batch that was read."""
         self._reads_all = reads_all
         self._witnessed_start = witnessed_start
-        self._know_flushed()
 
     def _know_flushed(self) -> None:
         """Up to where the log was flushed, as far as that is written down: log starts are, after a flush."""
@@ -390,7 +389,7 @@ class _Recovering:
             first = self.segments[0].base_offset if self.segments else base
             self._noted = NotedEpochs(self._entries, self._flushed, first)
         around = self._around(waiting)
-        is_last_end = self._known.clean_shutdown and self._known.recovery_point > 0
+        is_last_end = self._known.clean_shutdown and self._flushed < _ENDLESS
         cleaned = mark_of(self._known.cleaned_offset, self._bases) if self._left_out.was_cleaned else NEVER
         bounds = Bounds(base, None, self._ended(base), is_last_end, waiting, around, self.rejected_point, cleaned)
         found = self._recover(segment, bounds)
@@ -521,10 +520,10 @@ class _Recovering:
         if not was_lost or not reaches(end or 0, committed):
             committed = min(committed, flushed)
         told = [committed, *(self._snapshots if was_lost else ()), self._borne_out(end or 0)]
+        told += [start] if start <= flushed else []
         if end is not None:
             told = [offset for offset in told if reaches(end, offset)]
-            start = start if reaches(end, start) else 0
-        return max([0, *told, *(offset for offset in (*self._snapshots, *self._bases, start) if offset <= flushed)])
+        return max([0, *told, *(offset for offset in (*self._snapshots, *self._bases) if offset <= flushed)])
 
     def _borne_out(self, end: int) -> int:
         """How far a log start bears out that the log went: to a recovery point before it, or to itself without one."""
@@ -578,7 +577,7 @@ class _Recovering:
         """Epochs that began in what is damaged are known from the checkpoint only; later segments may not be read."""
         extents, end = segment.damaged.values(), segment.next_offset
         missing = [one for one in before if one[1] >= end or any(gap.start <= one[1] < gap.end for gap in extents)]
-        found = sorted({*self._epochs.entries, *missing}, key=lambda entry: (entry[1], entry[0]))
+        found = sorted({*self._epochs.entries, *missing}, key=lambda entry: entry[1])
         self._epochs.clear()
         for epoch, start_offset in found:
             if self._epochs.latest_epoch is None or epoch > self._epochs.latest_epoch:

@@ -142,10 +142,7 @@ def _end_offset(disk: Disk, path: str) -> int:
         reached = base_offset
         file = disk.open(f"{path}/{file_name(base_offset, LOG_SUFFIX)}")
         try:
-            position, reached = _position(file.read(0, file.size), 1 << 62, reached)
-            whole = position == file.size
+            _, reached = _position(file.read(0, file.size), 1 << 62, reached)
         finally:
             file.close()
-        if not whole:
-            break
     return reached or 0

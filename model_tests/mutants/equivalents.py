@@ -139,6 +139,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "impl/storage/surviving_logs.py _end_offset: `1` -> `2` in `1 << 62`": "no log ends beyond either",
     "impl/storage/surviving_logs.py _end_offset: `62` -> `63` in `1 << 62`": "no log ends beyond either",
+    "impl/storage/surviving_logs.py _noted: `checkpoints.read_text(disk, directory, CLEAN_SHUTDOWN) or ''` -> "
+    "`checkpoints.read_text(disk, directory, CLEAN_SHUTDOWN)`": (
+        "no note says no epoch, as an empty one does: the operand is for the type checker"
+    ),
     "impl/storage/surviving_logs.py _position: `position < len(content)` -> `position <= len(content)`": (
         "at the end of the content there is no header, and so the same end"
     ),
@@ -165,18 +169,30 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`expected < after.base_offset < header.next_offset`": (
         "the batch between has an offset at least, so the one behind it begins beyond the end of the one before"
     ),
-    "impl/storage/survey.py _Reader.magic_from: `position + HEADER_SIZE` -> `position - HEADER_SIZE` in "
-    "`position + HEADER_SIZE <= self.size`": (
-        "so near to the end of the file no place is plausible and no batch intact: it ends the search a few bytes later"
-    ),
+    "impl/storage/survey.py _Reader.__init__: `0` -> `1`": "the window is empty: what is looked at first is read",
     "impl/storage/recovery.py _Recovering._is_made_up: `2` -> `3` in `islice(segment.headers_from(base), 2)`": (
         "it matters whether there is one or more"
     ),
+    "impl/storage/recovery.py _Recovering._borne_out: `point <= self._known.log_start_offset` -> "
+    "`point < self._known.log_start_offset`": (
+        "a log start at the recovery point tells by itself how far the log went (`_known_end`)"
+    ),
+    "impl/storage/recovery.py _Recovering._pass_over: `start != limit and self._left_out.is_in_doubt(self._directory, "
+    "start, limit)` -> `self._left_out.is_in_doubt(self._directory, start, limit)`": (
+        "between two offsets that are the same no snapshot is named after one: the operand saves looking at them"
+    ),
+    "impl/storage/recovery.py _Recovering._restore_epochs: `epoch > self._epochs.latest_epoch` -> "
+    "`epoch >= self._epochs.latest_epoch`": "an epoch that is known keeps its start, which is the earlier one",
+    "impl/storage/epoch_recovery.py contradiction: `segment.base_offset <= start_offset < segment.next_offset` -> "
+    "`segment.base_offset <= start_offset <= segment.next_offset`": "no batch of a segment reaches to where it ends",
     "impl/storage/recovery.py _Recovering._end_behind: `limit <= self._flushed` -> `limit < self._flushed`": (
         "the log is known to go up to where it was flushed, if a file begins there (`_known_end`)"
     ),
     "impl/storage/recovery.py _Recovering._is_made_up: `False` -> `True` (3)": (
         "the file has just been read, and what is damaged in it is walked over: no header raises"
+    ),
+    "impl/storage/noted_epochs.py NotedEpochs._look_up: `0` -> `1` in `self._starts[number - 1] if number else 0`": (
+        "before the first entry nothing is noted of any offset: of offset 0 that is looked up again"
     ),
     "impl/storage/noted_epochs.py NotedEpochs.is_odd: `start <= offset < end` -> `start < offset < end`": (
         "what was looked up last is looked up again"

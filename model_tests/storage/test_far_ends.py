@@ -164,3 +164,24 @@ def test_the_last_batch_of_a_file_that_was_not_read_is_found_behind_what_leads_n
     last = last_batch(segments)
     assert last is not None
     assert last.base_offset == 7
+
+
+@pytest.mark.parametrize(("start", "told"), [(MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET), (MAX_RELATIVE_OFFSET + 1, 0)])
+def test_a_log_start_tells_how_far_a_log_without_files_went_if_one_reaches_so_far(
+    start: int, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = without_snapshots(written())
+    for name in (*(file_name(base, LOG_SUFFIX) for base in (0, 4, 8)), LEADER_EPOCH_CHECKPOINT):
+        disk.remove(f"{DIRECTORY}/{name}")
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, log_start_offset=start, clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset) == (start, start)
+    assert [f" log_end={told} " in line for line in caplog.messages if line.startswith("log end in doubt")] == [True]
+
+
+def test_an_end_in_doubt_is_told_though_something_else_of_the_log_is_damaged(caplog: pytest.LogCaptureFixture) -> None:
+    """Its recovery point is too low, and nothing else says where it ended."""
+    disk = without_snapshots(written())
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=8, clean_shutdown=True, reads_all=True)
+    assert ([(gap.start, gap.end) for gap in log.damage.gaps], log.log_end_offset) == ([(5, 6)], 12)
+    assert [line for line in caplog.messages if line.startswith("log end in doubt")]

@@ -9,10 +9,13 @@ from typing import Any, Final
 import pytest
 
 from tidegauge.impl.ports.disk import RealDisk
-from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.interrupted_replacements import finish_replacements
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from tidegauge.impl.storage.log_names import LogNames
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX, file_name
+from tidegauge.impl.storage.surviving_logs import surviving_end_offsets
 from tidegauge.model_tests.storage.test_damage import (
     ACTIVE,
     CLOSED,
@@ -80,3 +83,25 @@ def test_a_log_that_is_open_has_its_segments_open_and_a_closed_one_nothing(openi
     assert disk.open_files <= len(log.segments) <= SEGMENTS + 1
     log.close()
     assert disk.open_files == 0
+
+
+def test_who_looks_where_logs_end_closes_their_files() -> None:
+    disk = written()
+    before = sum(disk.open_files.values())
+    assert surviving_end_offsets(disk, ["logs"]) == {("tide", 0): END}
+    assert sum(disk.open_files.values()) == before
+
+
+def test_a_replacement_that_is_finished_closes_its_file_and_no_index_is_left_without_a_log() -> None:
+    """The cleaner has put four records of the middle segment into the first one."""
+    disk = written()
+    first = f"{DIRECTORY}/{file_name(0, LOG_SUFFIX)}"
+    disk.open(f"{first}{SWAP_SUFFIX}", create=True).append(disk.files()[first], disk.files()[CLOSED])
+    disk.remove(ACTIVE)
+    before = sum(disk.open_files.values())
+    finish_replacements(disk, DIRECTORY, LogNames(disk.list_directory(DIRECTORY)), CONFIG.index_interval_bytes)
+    assert sum(disk.open_files.values()) == before
+    disk.crash(names=CrashOutcome.LOST)
+    disk.power_on()
+    kept = [name for name in disk.list_directory(DIRECTORY) if not name.endswith(SNAPSHOT_SUFFIX)]
+    assert kept == [file_name(0, LOG_SUFFIX), checkpoints.LEADER_EPOCH_CHECKPOINT]

@@ -218,3 +218,34 @@ def test_strays_that_are_put_back_have_their_names_durably_and_are_told(caplog: 
     disk.crash(names=CrashOutcome.LOST)
     disk.power_on()
     assert disk.exists(CLOSED)
+
+
+def test_what_was_set_aside_before_is_kept_by_the_next_repair() -> None:
+    disk = written()
+    disk.open(f"{ACTIVE}{DAMAGED_SUFFIX}", create=True).append(b"of a repair before")
+    active = disk.files()[ACTIVE]
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log = opened(disk)
+    assert 5 not in readable(log)
+    assert log.repair() == 5
+    assert disk.files()[f"{ACTIVE}{DAMAGED_SUFFIX}"] == b"of a repair before"
+    assert disk.files()[f"{ACTIVE}{DAMAGED_SUFFIX}{DAMAGED_SUFFIX}"] == active
+
+
+def test_a_copy_of_what_is_damaged_has_its_name_durably_before_the_file_is_cut() -> None:
+    disk = written()
+    flip(disk, ACTIVE, 1, FIELDS["value"])
+    log = opened(disk)
+    assert 9 not in readable(log)
+    (name,) = log.damage.set_aside(log._segments)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
+    disk.power_on()
+    assert disk.size(f"{DIRECTORY}/{name}") == 3 * len(batch(0))
+
+
+def test_of_a_file_whose_end_is_missing_nothing_is_set_aside() -> None:
+    disk = written()
+    disk.open(ACTIVE).truncate(2 * len(batch(0)))
+    log = opened(disk)
+    assert (log.repair(), readable(log)) == (10, list(range(10)))
+    assert [name for name in disk.list_directory(DIRECTORY) if ".from-" in name] == []

@@ -18,10 +18,12 @@ from tidegauge.impl.storage.damage import DAMAGE_NOTE
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX, file_name
+from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 from tidegauge.model_tests.storage.test_damage import CONFIG as LOG_CONFIG
 from tidegauge.model_tests.storage.test_damage import DIRECTORY, FIELDS, flip
 from tidegauge.model_tests.storage.test_damage import opened as opened_log
 from tidegauge.model_tests.storage.test_damage import written as closed_log
+from tidegauge.model_tests.storage.test_survey import batch
 
 KEY = ("tide", 0)
 CHECKPOINT = "logs/log-start-offset-checkpoint"
@@ -230,16 +232,16 @@ def test_the_leader_epochs_of_a_damaged_log_tell_its_start_if_they_begin_before_
     assert (log.log_start_offset, log.recovery.is_start_in_doubt) == (4, is_in_doubt)
 
 
-@pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.parametrize(("content", "is_damaged"), [(b"!" * 80, False), (b"!" * 80, True), (batch(4), False)])
 def test_a_first_file_below_the_log_start_that_holds_nothing_is_a_stray_unless_the_log_is_damaged(
-    is_damaged: bool,
+    content: bytes, is_damaged: bool
 ) -> None:
     """The leader epochs of a damaged log may have been made anew."""
     disk = closed_log()
     for name in (file_name(0, LOG_SUFFIX), file_name(8, LOG_SUFFIX), LEADER_EPOCH_CHECKPOINT):
         disk.remove(f"{DIRECTORY}/{name}")
     disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n1\n2 4\n")
-    disk.open(f"{DIRECTORY}/{file_name(1, LOG_SUFFIX)}", create=True).append(b"!" * 80)
+    disk.open(f"{DIRECTORY}/{file_name(1, LOG_SUFFIX)}", create=True).append(content)
     if is_damaged:
         disk.open(f"{DIRECTORY}/{DAMAGE_NOTE}", create=True).append(b"[2, 3): damaged\n")
     log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, recovery_point=8, clean_shutdown=True)
@@ -277,3 +279,61 @@ def test_damage_in_the_first_file_that_is_left_tells_nothing_of_those_before_it(
     log = opened_log(disk)
     assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(4, 5)]
     assert log.recovery.is_start_in_doubt
+
+
+def test_before_a_closed_log_that_began_with_its_first_leader_epoch_nothing_is_missing() -> None:
+    """Though no log start is written down: the record before would have that epoch, or one before it."""
+    disk = SimulatedDisk(random.Random(0))
+    log = Log.open(disk, "logs/tide-0", CONFIG, 0)
+    log.truncate_fully_and_start_at(4)
+    append(log, 3)
+    log.close()
+    log = Log.open(disk, "logs/tide-0", CONFIG, 0, recovery_point=7, clean_shutdown=True, knows_log_start=True)
+    assert (log.log_start_offset, log.recovery.is_start_in_doubt) == (4, False)
+
+
+def test_a_log_start_that_is_not_believed_tells_nothing_of_what_was_before_the_first_file() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    log = Log.open(disk, "logs/tide-0", CONFIG, 0)
+    log.truncate_fully_and_start_at(1)
+    append(log, 3)
+    log.close()
+    disk.remove(f"logs/tide-0/{LEADER_EPOCH_CHECKPOINT}")
+    log = Log.open(disk, "logs/tide-0", CONFIG, 0, recovery_point=4, log_start_offset=10**15, clean_shutdown=True)
+    assert (log.log_start_offset, log.recovery.is_start_in_doubt) == (1, True)
+
+
+def test_what_is_told_as_missing_before_the_first_file_is_not_in_doubt_as_well() -> None:
+    """The leader epochs that told it are contradicted by the batches."""
+    disk = closed_log()
+    for name in (file_name(0, LOG_SUFFIX), LEADER_EPOCH_CHECKPOINT):
+        disk.remove(f"{DIRECTORY}/{name}")
+    disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n1\n9 0\n")
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, recovery_point=12, clean_shutdown=True, reads_all=True)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(0, 4)]
+    assert (log.recovery.checkpointed_epochs, log.recovery.is_start_in_doubt) == (None, False)
+
+
+def test_an_empty_file_before_a_log_that_starts_inside_a_batch_is_a_stray() -> None:
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0)
+    log.truncate_fully_and_start_at(4, epoch=1)
+    log.append_as_follower(compacted_batch(3, 6, 1, {4: b"x", 5: b"y"}))
+    log.close()
+    disk.open(f"{DIRECTORY}/{file_name(1, LOG_SUFFIX)}", create=True)
+    disk.remove(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}")
+    disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n1\n1 4\n")
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, recovery_point=6, clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset, len(log.recovery.strays)) == (4, 6, 1)
+
+
+def test_before_a_log_without_files_none_is_missing_though_its_leader_epochs_begin_behind_its_end() -> None:
+    """It was damaged, and so they tell nothing; that all of it is lost is told."""
+    disk = closed_log()
+    for name in disk.list_directory(DIRECTORY):
+        disk.remove(f"{DIRECTORY}/{name}")
+    disk.open(f"{DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", create=True).append(b"0\n1\n2 7\n")
+    disk.open(f"{DIRECTORY}/{DAMAGE_NOTE}", create=True).append(b"[2, 3): damaged\n")
+    log = Log.open(disk, DIRECTORY, LOG_CONFIG, 0, high_watermark=5, clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    assert (log.recovery.is_start_in_doubt, log.recovery.ends_in_damage) == (False, True)

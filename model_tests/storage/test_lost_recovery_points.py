@@ -402,3 +402,42 @@ def test_a_log_start_behind_the_recovery_point_is_believed_though_the_last_file_
     log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, log_start_offset=END + 1, clean_shutdown=True)
     assert "recovery point rejected" in caplog.text
     assert (log.log_start_offset, log.log_end_offset) == (END + 1, END + 1)
+
+
+def test_a_batch_that_begins_where_a_log_was_closed_before_is_served_though_its_recovery_point_is_lost() -> None:
+    """The log was opened again, and went on there; the snapshot of its last end is lost, and the batch before it."""
+    disk = written()
+    disk.open(ACTIVE).truncate(3 * len(batch(0)))
+    disk.remove(f"{DIRECTORY}/{file_name(END, SNAPSHOT_SUFFIX)}")
+    disk.open(f"{DIRECTORY}/{file_name(10, SNAPSHOT_SUFFIX)}", create=True).append(b"of no producers")
+    flip(disk, ACTIVE, 1, FIELDS["value"])
+    log = opened(disk, recovery_point=0, high_watermark=11)
+    assert readable(log) == [*range(9), 10]
+
+
+def test_a_log_start_that_no_log_has_does_not_deny_a_recovery_point(caplog: pytest.LogCaptureFixture) -> None:
+    disk = written()
+    disk.remove(f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}")
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, log_start_offset=1 << 40, clean_shutdown=True)
+    assert "recovery point rejected" not in caplog.text
+    assert (log.log_start_offset, log.log_end_offset, readable(log)) == (0, END, without())
+
+
+def test_a_log_start_at_the_recovery_point_does_not_deny_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor does a snapshot that an earlier log has left: the last file is whole, and ends there."""
+    disk = written()
+    disk.remove(f"{DIRECTORY}/{checkpoints.LEADER_EPOCH_CHECKPOINT}")
+    disk.open(f"{DIRECTORY}/{file_name(END + 3, SNAPSHOT_SUFFIX)}", create=True).append(b"of no producers")
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, log_start_offset=END, clean_shutdown=True)
+    assert ("recovery point rejected" in caplog.text, log.log_end_offset) == (False, END)
+
+
+def test_an_empty_file_does_not_bear_out_a_recovery_point_behind_what_the_file_before_it_holds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = written()
+    disk.open(ACTIVE).truncate(2 * len(batch(0)))
+    disk.open(f"{DIRECTORY}/{file_name(END, LOG_SUFFIX)}", create=True)
+    disk.open(f"{DIRECTORY}/{file_name(END + 3, SNAPSHOT_SUFFIX)}", create=True).append(b"of no producers")
+    assert readable(opened(disk)) == without(10, 11)
+    assert "recovery point rejected" in caplog.text

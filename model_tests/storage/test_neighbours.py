@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.impl.storage.damage import Gap
-from tidegauge.impl.storage.neighbours import first_batch, hold_nothing
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.neighbours import first_batch, hold_nothing, last_batch
 from tidegauge.impl.storage.segment import Segment
-from tidegauge.model_tests.storage.test_damage import CLOSED, CONFIG, DIRECTORY, END, opened, written
+from tidegauge.model_tests.storage.test_damage import CLOSED, CONFIG, DIRECTORY, END, FIELDS, flip, opened, written
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_segments_that_begin_later_lack_nothing_before(start: int, is_nothing_le
     assert hold_nothing(log.segments[1:], [Gap(start, END, "gone")]) == is_nothing_left
 
 
-@pytest.mark.parametrize(("content", "is_damaged"), [(b"", False), (b"!" * 200, True)])
+@pytest.mark.parametrize(("content", "is_damaged"), [(b"", False), (b"!", True), (b"!" * 200, True)])
 def test_the_first_batch_behind_a_file_without_any_has_damage_before_it_unless_that_one_is_empty(
     content: bytes, is_damaged: bool
 ) -> None:
@@ -53,3 +54,12 @@ def test_the_first_batch_behind_a_file_without_any_has_damage_before_it_unless_t
     assert found.batch is not None
     assert (found.batch.base_offset, found.is_damaged) == (8, is_damaged)
     assert first_batch([closed]) == (None, is_damaged)
+
+
+def test_the_last_batch_that_is_left_is_found_though_what_was_behind_it_is_damaged() -> None:
+    disk = written()
+    flip(disk, CLOSED, 3, FIELDS["value"])
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
+    last = last_batch(log.segments[:2])
+    assert last is not None
+    assert last.base_offset == 6

@@ -188,15 +188,15 @@ def test_damage_that_is_met_later_keeps_what_was_found_of_a_leader_epoch(offset:
 
 def test_damage_that_is_met_later_has_no_batch_refused_for_leader_epochs_that_two_of_them_contradict() -> None:
     """The first one was accused before the second one showed that the noted epochs are another log's."""
-    disk = written((1, 3, 3, 5) + (5,) * 8)
+    disk = written((1, 3, 3, 3) + (5,) * 8)
     log = opened(disk)
-    for offset in (1, 2):
-        change_epoch(disk, offset, 2)
-    spoil(disk, 3)
-    log.distrust(3)
+    for offset, epoch in ((1, 2), (3, 4)):
+        change_epoch(disk, offset, epoch)
+    spoil(disk, 0)
+    log.distrust(0)
     with pytest.raises(CorruptLogError):
-        log.read(3, 1)
-    assert readable(log) == without(3)
+        log.read(0, 1)
+    assert readable(log) == without(0)
 
 
 @pytest.mark.parametrize("offset", range(1, END - 1))
@@ -414,3 +414,107 @@ def test_a_log_that_starts_inside_the_first_batch_of_an_epoch_contradicts_none(c
     log = opened(disk, clean=clean, end=5)
     assert log.epochs.entries == log.recovery.checkpointed_epochs == ((1, 2), (2, 3))
     assert (log.log_start_offset, log.log_end_offset, log.recovery.lost_nothing) == (3, 5, True)
+
+
+@pytest.mark.parametrize("damaged", [(1, 2, 3), (4, 5, 6, 7)], ids=["the end of its file", "the next file"])
+def test_a_first_batch_is_refused_by_its_noted_epoch_alone_where_all_others_of_that_may_be_damaged(
+    damaged: tuple[int, ...],
+) -> None:
+    """The next one that is intact has the epoch that is noted of it, which is another one."""
+    disk = written((1,) * 4 + (2,) * 8)
+    change_epoch(disk, 0, 0)
+    if 1 not in damaged:
+        disk.open(place(0)[0]).truncate(SIZE)
+    for offset in damaged:
+        spoil(disk, offset)
+    log = opened(disk)
+    assert readable(log) == list(range(damaged[-1] + 1, END))
+    assert log.recovery.checkpointed_epochs == ((1, 0), (2, 4))
+
+
+def test_by_a_recovery_point_that_no_file_reaches_not_all_leader_epochs_are_noted() -> None:
+    """A log start that is as far away bears it out, so that the log is not read again without it."""
+    disk = written((1,) * 4 + (2,) * 7 + (3,), clean=False)
+    note(disk, [(1, 0), (2, 4)])
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=10**12, log_start_offset=10**12)
+    assert (readable(log), log.epochs.entries) == (without(), ((1, 0), (2, 4), (3, 11)))
+
+
+def test_a_checkpoint_of_leader_epochs_that_is_none_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    disk = written()
+    note(disk, "0\n1\nnothing\n")
+    assert readable(opened(disk)) == without()
+    assert len([line for line in caplog.messages if "it is no list of epochs and offsets" in line]) == 1
+
+
+def test_the_last_batch_is_refused_for_the_epoch_of_the_one_before_it_in_its_file() -> None:
+    disk = written((1,) * 8 + (2,) * 4)
+    change_epoch(disk, END - 1, 9)
+    assert readable(opened(disk)) == without(END - 1)
+
+
+def test_the_last_batch_is_refused_where_all_of_its_epoch_before_it_is_damaged() -> None:
+    """The last one that is intact is of another file, and of another epoch."""
+    disk = written((1,) * 8 + (2,) * 4)
+    change_epoch(disk, END - 1, 9)
+    for offset in (8, 9, 10):
+        spoil(disk, offset)
+    log = opened(disk)
+    assert (readable(log), log.recovery.checkpointed_epochs) == (list(range(8)), ((1, 0), (2, 8)))
+
+
+def test_a_batch_is_refused_by_its_noted_epoch_where_all_files_before_it_are_damaged() -> None:
+    disk = written((1,) * 5 + (2,) * 7)
+    change_epoch(disk, 4, 0)
+    for offset in range(4):
+        spoil(disk, offset)
+    log = opened(disk)
+    assert (readable(log), log.recovery.checkpointed_epochs) == (list(range(5, END)), ((1, 0), (2, 5)))
+
+
+def test_after_a_clean_stop_all_leader_epochs_are_noted_though_the_recovery_point_is_lost() -> None:
+    disk = written()
+    change_epoch(disk, END - 1, 9)
+    assert readable(opened(disk, point=0)) == without(END - 1)
+
+
+def test_an_entry_that_is_not_believed_begins_no_epoch_behind_damage() -> None:
+    disk = written((1,) * 4 + (2,) * 8)
+    spoil(disk, 5)
+    note(disk, [(1, 0), (9, 6)])
+    log = opened(disk)
+    assert (readable(log), log.epochs.entries) == (without(5), ((1, 0), (2, 4)))
+
+
+def test_what_was_looked_up_of_a_later_batch_is_not_said_of_an_earlier_one() -> None:
+    noted = NotedEpochs([EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6)], 9)
+    assert noted.bears_out(header(6, 5))
+    assert not noted.is_odd(header(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("first", "odd", "before", "behind", "is_damage"),
+    [(0, 2, NOBODY, Beside(header(3, 2), is_damaged=False), False), (3, 4, Beside(header(2, 2), False), NOBODY, True)],
+    ids=["of the next epoch", "that begins before the log"],
+)
+def test_the_one_batch_beside_it_tells_of_an_epoch_if_the_same_entry_goes_for_it(
+    first: int, odd: int, before: Beside, behind: Beside, is_damage: bool
+) -> None:
+    noted = NotedEpochs([EpochEntry(1, 0), EpochEntry(2, 3)], 9, first)
+    assert noted.accuses(header(odd, 9), before, behind) == is_damage
+
+
+def test_of_two_batches_whose_epoch_may_be_the_first_of_the_log_both_are_believed() -> None:
+    noted = NotedEpochs([EpochEntry(3, 3), EpochEntry(5, 6)], 9)
+    before, behind = Beside(None, is_damaged=True), Beside(header(6, 5), is_damaged=False)
+    assert noted.accuses(header(4, 0), before, behind)
+    assert not noted.accuses(header(5, 0), before, behind)
+
+
+def test_a_checkpoint_is_rejected_for_the_first_batch_that_contradicts_it_beside_another_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = written((1,) * END)
+    note(disk, [(1, 0), (2, 4)])
+    assert readable(opened(disk)) == without()
+    assert "the batch at 4 has leader epoch 1, and 2 is noted" in caplog.text

@@ -99,18 +99,60 @@ def test_where_a_log_once_ended_is_leapt_over_only_in_a_file_that_another_one_fo
     assert pieces == [(0, 0), *([] if limit is None else [(size, 3)]), behind]
 
 
+@pytest.mark.parametrize(
+    ("behind", "following", "is_believed"),
+    [(batch(4), (), True), (b"", (4,), True), (b"", (5,), False), (b"!" * 80, (4,), False)],
+)
+def test_a_batch_that_leaps_over_where_the_log_once_ended_is_borne_out_by_what_follows_it(
+    behind: bytes, following: tuple[int, ...], is_believed: bool
+) -> None:
+    """Another batch, or the name of a file where it is the last one."""
+    pieces = found(batch(0) + batch(3) + behind, Bounds(0, None, flushed_end_offset=2, following=following))
+    assert ((len(batch(0)), 3) in pieces) == is_believed
+
+
+def test_a_batch_of_an_epoch_before_denies_no_offset() -> None:
+    """It is itself what has changed."""
+    size = len(batch(0))
+    pieces = found(batch(0, 2) + batch(3, 2) + batch(1, 1), Bounds(0))
+    assert pieces == [(0, 0), (size, 3), DamagedExtent(2 * size, size, 4, 4, is_tail=True)]
+
+
+def test_a_batch_that_the_next_one_of_its_epoch_has_to_come_before_is_refused() -> None:
+    size = len(batch(0))
+    pieces = found(batch(0) + batch(3) + batch(2), Bounds(0))
+    assert pieces == [(0, 0), DamagedExtent(size, size, 1, 2), (2 * size, 2)]
+
+
+def test_a_length_that_leads_back_has_no_batch_read_again() -> None:
+    changed, size = bytearray(batch(1)), len(batch(0))
+    of_size(-size)(changed)
+    assert found(batch(0) + changed + batch(8)) == [(0, 0), DamagedExtent(size, size, 1, 8), (2 * size, 8)]
+
+
+def test_no_batch_is_looked_for_in_one_that_is_intact_and_refused() -> None:
+    """The value of a record may be batches that follow each other."""
+    refused = bytearray(build_batch([Record(0, 0, None, batch(5) + batch(6))]))
+    struct.pack_into(">i", refused, EPOCH_POSITION, 1)
+    size = len(batch(3))
+    assert found(batch(3) + refused, Bounds(3)) == [
+        (0, 3),
+        DamagedExtent(size, len(refused), 4, 4, is_tail=True),
+    ]
+
+
 def test_a_batch_that_leaves_out_nothing_is_believed_though_the_log_is_said_to_have_ended_in_it() -> None:
     pair = bytearray(build_batch([Record(number, 0, None, b"x") for number in range(2)]))
     struct.pack_into(">i", pair, EPOCH_POSITION, 1)
     assert found(bytes(pair), Bounds(0, flushed_end_offset=1)) == [(0, 0)]
 
 
-def test_a_batch_without_records_is_found_behind_damage_though_the_file_ends_with_its_header() -> None:
-    last = empty_batch(2, 3, 1)
+@pytest.mark.parametrize("size", [1, 80])
+def test_a_batch_without_records_is_found_behind_damage_though_the_file_ends_with_its_header(size: int) -> None:
+    last, place = empty_batch(2, 3, 1), len(batch(0))
     assert len(last) == HEADER_SIZE
-    place, damage = len(batch(0)), b"!" * 80
-    behind = place + len(damage)
-    assert found(batch(0) + damage + last, Bounds(0, 3)) == [(0, 0), DamagedExtent(place, 80, 1, 2), (behind, 2)]
+    pieces = found(batch(0) + b"!" * size + last, Bounds(0, 3))
+    assert pieces == [(0, 0), DamagedExtent(place, size, 1, 2), (place + size, 2)]
 
 
 def checksums(content: bytes, bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -207,6 +249,11 @@ def test_a_file_that_fits_a_window_is_read_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(file, "read", counting)
     assert len(list(survey(file, BOUNDS))) == LIMIT
     assert positions == [0]
+    positions.clear()
+    size = len(batch(0))
+    monkeypatch.setattr(surveying, "_SCAN_BYTES", 3 * size)
+    assert len(list(survey(file, BOUNDS))) == LIMIT
+    assert positions == [0, 3 * size, 6 * size], "of a larger one each window is"
 
 
 def test_a_batch_of_the_epoch_before_it_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
