@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -124,6 +125,15 @@ def _told(do: Callable[[], None]) -> None:
         ) from error
 
 
+@contextmanager
+def _as_bad_output(out: Place) -> Iterator[None]:
+    """Raise BadOutput for a folder that is a file, or cannot be made or written."""
+    try:
+        yield
+    except OSError as error:
+        raise BadOutput(f"{out} cannot be written ({first_line(error)}): name another folder") from error
+
+
 class _Search:
     def __init__(self, spark: SparkSession, make: MakeMachine, out: Place, symmetry: bool, together: int) -> None:
         self.spark, self.out, self.together = spark, out, together
@@ -142,11 +152,13 @@ class _Search:
         manifest = self.out / MANIFEST
         if resume and not manifest.exists():
             raise BadOutput(f"{self.out} has no search to go on with: name its folder, or leave out --resume")
-        self.out.make_folder()
+        with _as_bad_output(self.out):
+            self.out.make_folder()
         if not manifest.exists():
             if not self.out.is_empty():
                 raise BadOutput(f"{self.out} is not empty: name another folder")
-            manifest.put(json.dumps(self.identity, indent=1).encode())
+            with _as_bad_output(self.out):
+                manifest.put(json.dumps(self.identity, indent=1).encode())
         elif not resume:
             raise BadOutput(f"{self.out} has a search: --resume goes on with it, or name another folder")
         elif (there := _read(manifest)) != self.identity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -108,13 +108,28 @@ def command(name: str) -> Callable[..., Any]:
 
 
 def with_values(app: App, words: Sequence[str]) -> list[str]:
-    """The words, with values that begin with a dash where they belong."""
+    """The words, with values that begin with a dash where they belong. Raises Unusable for a number that is cut."""
     if not words or words[0] not in COMMANDS:
         return list(words)
     options = app[words[0]].assemble_argument_collection()
     known = {name for option in options for name in option.names} | {"--help", "-h", "--version"}
     valued = {name for option in options if option.token_count()[0] for name in option.names if name.startswith("--")}
-    return values_joined(words, valued, known)
+    numbers = {name for option in options if option.hint in (int, int | None) for name in option.names}
+    joined = values_joined(words, valued, known)
+    check_whole_numbers(joined, numbers)
+    return joined
+
+
+def check_whole_numbers(words: Sequence[str], numbers: Collection[str]) -> None:
+    """Raises Unusable for a fraction as the value of one of the options `numbers`: the parser would round it."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word == "--":
+            return
+        option, is_joined, value = word.partition("=")
+        value = value if is_joined else after
+        with suppress(ValueError):
+            if option in numbers and "." in value and not float(value).is_integer():
+                raise Unusable(f"{option} {value}: give a whole number")
 
 
 def run(words: Sequence[str]) -> int:

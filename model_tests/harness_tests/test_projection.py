@@ -96,6 +96,8 @@ def test_the_page_begins_with_the_walk_of_a_seed(capsys: pytest.CaptureFixture[s
     capsys.readouterr()
     assert run(["explore", "group-loading", "--page-seed", "3"]) == 2
     assert "--page-seed 3: name the page, by --page FILE" in capsys.readouterr().err
+    assert run(["explore", "group-loading", "--page-states", "5"]) == 2
+    assert "--page-states 5: name the page, by --page FILE" in capsys.readouterr().err
 
 
 def test_a_walk_of_a_seed_that_breaks_a_property_says_so() -> None:

@@ -284,6 +284,7 @@ def test_a_folder_is_taken_once_and_not_from_others(checkpoint: Path, tmp_path: 
     (other / "thesis.tex").write_text("")
     with pytest.raises(CheckpointError, match=r"has other files \(thesis.tex\)"), began(other):
         pass
+    assert [entry.name for entry in other.iterdir()] == ["thesis.tex"]
 
 
 def test_a_checkpoint_that_names_what_no_state_is_made_of_is_refused() -> None:

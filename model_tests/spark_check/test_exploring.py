@@ -150,6 +150,8 @@ def test_a_search_of_something_else_is_refused(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "other" / "thesis.tex").touch()
     with pytest.raises(BadOutput, match="is not empty"):
         explore_by_spark(spark, SMALL, str(tmp_path / "other"))
+    with pytest.raises(BadOutput, match=r"thesis\.tex cannot be written \(.*\): name another folder"):
+        explore_by_spark(spark, SMALL, str(tmp_path / "other" / "thesis.tex"))
 
 
 def test_tasks_find_what_is_reached_and_count_it() -> None:

@@ -149,6 +149,8 @@ def test_the_command_writes_the_page_and_says_how_to_write_it_again(
     ("words", "error"),
     [
         (("--page-from", "3"), "--page-from 3: name the page, by --page FILE"),
+        (("--page-steps", "5"), "--page-steps 5: name the page, by --page FILE"),
+        (("--page-states", "5"), "--page-states 5: name the page, by --page FILE"),
         (("--page-partition", "orders-0"), "--page-partition orders-0: name the page, by --page FILE"),
         (("--seeds", "2", "--page", "x.html"), "--page x.html: it is of one seed: leave --seeds and --breed out"),
         (

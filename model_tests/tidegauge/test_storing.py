@@ -60,6 +60,10 @@ def test_what_was_compiled_is_told_apart(capsys: pytest.CaptureFixture[str], mon
         (["--resume", "{}", "--checkpoint", "{}"], "leave out --checkpoint"),
         (["--checkpoint", "{}", "--checkpoint-seconds", "-1"], "give a number of at least 0"),
         (
+            ["--checkpoint-seconds", "7"],
+            "--checkpoint-seconds 7.0: name the folder, by --checkpoint DIR or --resume DIR",
+        ),
+        (
             ["--memory", "1g", "--engine", "plain"],
             "--memory 1g: only the fast engine keeps states in files; leave out --engine plain",
         ),

@@ -53,8 +53,13 @@ class RunPage:
     def check(self, *, seeds: int, has_groups: bool, breeds: bool) -> None:
         """Raises Unusable for a page that cannot be written, and for one of several runs."""
         if self.page is None:
-            for option, value in (("--page-partition", self.page_partition), ("--page-from", self.page_from)):
-                if value is not None:
+            for option, value, usual in (
+                ("--page-partition", self.page_partition, None),
+                ("--page-from", self.page_from, None),
+                ("--page-steps", self.page_steps, STEPS),
+                ("--page-states", self.page_states, STATES),
+            ):
+                if value != usual:
                     raise Unusable(f"{option} {value}: name the page, by --page FILE")
             return
         if seeds > 1 or breeds:

@@ -47,10 +47,15 @@ class Showing:
         if self.lane is not None:
             check_lane(machine, self.lane)
         check_page_size("--page-states", self.page_states, MOST_STATES)
-        if self.page_seed is not None and self.page is None:
-            raise Unusable(f"--page-seed {self.page_seed}: name the page, by --page FILE")
         if self.page is not None:
             check_page("--page", self.page)
+            return
+        for option, value, usual in (
+            ("--page-seed", self.page_seed, None),
+            ("--page-states", self.page_states, STATES),
+        ):
+            if value != usual:
+                raise Unusable(f"{option} {value}: name the page, by --page FILE")
 
     @property
     def given(self) -> Mapping[str, object]:

@@ -21,6 +21,8 @@ from tidegauge.spec.kernel.storage import CheckpointError, Storage, StorageError
 if TYPE_CHECKING:
     from tidegauge.model_tests.harness.storage.folder import Folder
 
+CHECKPOINT_SECONDS = 60.0
+"""Between two checkpoints, unless the user says otherwise."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
@@ -31,7 +33,9 @@ class Storing:
     memory: Annotated[str | None, Parameter(help="Keep states in files beyond so much memory, such as 2g.")] = None
     checkpoint: Annotated[Path | None, Parameter(help="Save checkpoints in this folder, for --resume.")] = None
     resume: Annotated[Path | None, Parameter(help="Go on from the checkpoint in this folder.")] = None
-    checkpoint_seconds: Annotated[float, Parameter(help="Save a checkpoint after so many seconds.")] = 60.0
+    checkpoint_seconds: Annotated[float, Parameter(help="Save a checkpoint after so many seconds.")] = (
+        CHECKPOINT_SECONDS
+    )
 
     @property
     def named(self) -> str:
@@ -47,6 +51,10 @@ def chosen_engine(given: Storing, engine: str, workers: int) -> Engine | None:
         raise Unusable("--resume goes on saving checkpoints where it resumes: leave out --checkpoint")
     if not given.checkpoint_seconds >= 0:
         raise Unusable(f"--checkpoint-seconds {given.checkpoint_seconds}: give a number of at least 0")
+    if given.checkpoint_seconds != CHECKPOINT_SECONDS and given.checkpoint is None and given.resume is None:
+        raise Unusable(
+            f"--checkpoint-seconds {given.checkpoint_seconds}: name the folder, by --checkpoint DIR or --resume DIR"
+        )
     if given.memory is not None:
         size_of(given.memory)
     if given.named and engine == "plain":

@@ -51,11 +51,11 @@ def passing(memory: int | None, parent: Path | None = None) -> Iterator[Folder]:
 def begun(path: Path, identity: Mapping[str, str], memory: int | None, every_s: float = EVERY_S) -> Iterator[Folder]:
     """A folder for the checkpoints of a new search. Raises CheckpointError if it has one."""
     path.mkdir(parents=True, exist_ok=True)
+    if others := [entry.name for entry in path.iterdir() if not _is_ours(entry.name)]:  # no lock is left with them
+        raise CheckpointError(f"{path} has other files ({', '.join(sorted(others)[:3])}): name another folder")
     with _locked(path):
         if (path / MANIFEST).exists():
             raise CheckpointError(f"{path} has a checkpoint: resume it, or name another folder")
-        if others := [entry.name for entry in path.iterdir() if not _is_ours(entry.name)]:
-            raise CheckpointError(f"{path} has other files ({', '.join(sorted(others)[:3])}): name another folder")
         folder = Folder(path, identity, memory, every_s)
         with folder:
             yield folder
