@@ -16,7 +16,7 @@ import attrs
 from tidegauge.spec.kernel.bounds import Spent, spend
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.naming import named
-from tidegauge.spec.kernel.piecemeal import PIECEMEAL, one_at_a_time, question
+from tidegauge.spec.kernel.piecemeal import IN_PARTS, PIECEMEAL, one_at_a_time, question
 
 M = TypeVar("M")
 
@@ -272,9 +272,9 @@ class Coordination:
     """One transactional id: the truth in the log, and what its coordinator has loaded of it."""
 
     logged: Metadata = Metadata()
-    cached: Metadata | None = Metadata()
+    cached: Metadata | None = attrs.field(default=Metadata(), metadata=IN_PARTS)
     """None while it is not loaded. Partitions leave it as they acknowledge their marker."""
-    pending: Pending | None = None
+    pending: Pending | None = attrs.field(default=None, metadata=IN_PARTS)
     unattended: bool = False
     """Every marker is acknowledged, and nobody looks: the right rules leave no transaction so."""
 
