@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("numba", reason="numba is not installed")
 
-from numba import njit
 from numba.core import event
+from numba.core.decorators import njit  # which keeps nothing
 
 from tidegauge.compilation.compiling import Compiling
 

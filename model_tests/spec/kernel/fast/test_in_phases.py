@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pytest
-from numba import njit
+from numba.core.decorators import njit  # which keeps nothing
 
 from tidegauge.model_tests.amounts import amount, crossed
 from tidegauge.model_tests.spec.kernel.fast.random_crowds import RandomCrowd
