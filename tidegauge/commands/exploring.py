@@ -263,7 +263,8 @@ def show_convergence(screen: Screen, found: Convergence[Any], *, complete: bool)
     """Which goals are reached for good, and where that was looked for."""
     failed = {lasso.goal for lasso in found.lassos}
     whole = "" if complete else " that the search has seen whole"
-    screen.say(f"{found.components:,} bottom components of fair steps{whole}, with {found.states:,} states")
+    components = f"{found.components:,} bottom component{'s' * (found.components != 1)}"
+    screen.say(f"{components} of fair steps{whole}, with {found.states:,} states")
     if good := [goal for goal in found.goals if goal not in failed]:
         screen.say(f"reached for good: {'; '.join(good)}")
 
