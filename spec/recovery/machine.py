@@ -88,12 +88,19 @@ def _is_there(state: State, action: Action) -> bool:
 
 
 def _is_witness(state: State, action: Action) -> bool:
-    """Whether what contradicts the leader epochs may be lost: the last batch, or the one at which the first begins."""
+    """Whether what contradicts the leader epochs may be lost: the last batch, or the one at which the first begins.
+
+    Nor all beside it: where nothing but damage is beside a batch, nobody contradicts what is noted of it.
+    """
     if not isinstance(action, LoseSegment):
         return isinstance(action, Spoil)
-    batches = [batch for segment in state.segments if segment.base == action.base for batch in segment.batches]
-    is_last = action.base == state.segments[-1].base
-    return is_last or any(batch.start <= state.noted < batch.end for batch in batches)
+    lost, left = list[Batch](), list[Batch]()
+    for segment in state.segments:
+        (lost if segment.base == action.base else left).extend(segment.batches)
+    if action.base == state.segments[-1].base or len(left) < 2:
+        return True
+    is_last = bool(lost) and lost[-1].start > left[-1].start
+    return is_last or any(batch.start <= state.noted < batch.end for batch in lost)
 
 
 def _begins_before(segment: Segment) -> bool:

@@ -60,6 +60,8 @@ def _is_told(state: State, odd: Batch, noted: int, below: int) -> bool:
     others = [batch for batch in batches if batch != odd]
     if any(batch.rot in (Rot.EPOCH, Rot.LOW) for batch in others) or state.is_contradicted or noted < 0:
         return False
+    if max(odd.start, state.segments[0].base) < noted:
+        return False  # of where it begins nothing is noted
     before, behind = _before(state, odd, noted), _behind(state, odd, below)
     if before is None or behind is None:
         return False

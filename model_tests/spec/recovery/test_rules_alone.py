@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.spec.kernel.evolving import evolve
+from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery.actions import Append, Close, Crash, Flush, LoseSegment, Open, Roll, Spoil
-from tidegauge.spec.recovery.epoch_lies import Lie, lie_guard
+from tidegauge.spec.recovery.elsewhere import LeaveOut
+from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
 from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.odd_epochs import are_told
 from tidegauge.spec.recovery.opening import Taken
 from tidegauge.spec.recovery.state import Batch, Gap, Rot, Segment, State
 
@@ -99,3 +103,31 @@ def test_nothing_is_damaged_after_which_no_recovery_point_tells_up_to_where_epoc
     closed = machine.step(state, Close())
     after = machine.step(machine.step(closed, lost), Open(True))
     assert (after.was_rejected, after.gaps) == (False, ((1, 4),))
+
+
+@pytest.mark.parametrize(
+    ("appended", "left_out", "lost"),
+    [
+        ((Append(2, False), Roll(), Append(1, False), Roll(), Append(1, False)), True, 2),
+        ((Append(2, False), Append(1, False), Roll(), Append(1, False), Roll()), False, 3),
+    ],
+    ids=["all that lies before the last batch", "the last batch, before a file without one"],
+)
+def test_what_contradicts_the_noted_leader_epochs_is_not_lost_as_well(
+    appended: tuple[Action, ...], left_out: bool, lost: int
+) -> None:
+    """Of a batch that has nothing but damage beside it what is noted is believed: it would be taken for damaged."""
+    machine = Recovery(max_appends=4, max_damages=3, lies=True, was_elsewhere=True)
+    (state,) = machine.initial()
+    actions = (Open(False), *appended, Close(), *[LeaveOut(0, 0)] * left_out, SpoilEpochs(Lie.LARGER))
+    for action in actions:
+        state = machine.step(state, action)
+    assert "would be damaged as well" in machine.guard(state, LoseSegment(lost))
+
+
+def test_the_epochs_tell_of_no_batch_that_begins_before_the_first_of_them() -> None:
+    """A log start inside a batch has the first epoch begin there, though the batch's file is an older one."""
+    lost, odd = Batch(0, 1, 0, rot=Rot.CONTENT), Batch(1, 3, 0, rot=Rot.EPOCH)
+    state = State((Segment(0, (lost, odd)),), start=3, end=3, flushed=3, point=3, noted=2, is_clean=True)
+    assert not are_told(state)
+    assert are_told(evolve(state, noted=1))
