@@ -73,7 +73,7 @@ def test_signals_that_come_meanwhile_change_nothing(alarms: list[int]) -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C is Python's own, which trio takes over for a run: whoever ran here before may have left another one."""
+    """Ctrl-C is Python's own, which trio takes over for a run: a test before may have left another handler."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
