@@ -13,13 +13,13 @@ import attrs
 
 from tidegauge.impl.coordinators.groups.classic.messages import JoinGroup
 from tidegauge.impl.server.trace import consumer_groups as consumers
-from tidegauge.impl.server.trace import groups as classics
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.diagram import broker_lane
 from tidegauge.model_tests.harness.report.model import Arrow
 from tidegauge.model_tests.harness.report.told_groups import Called, told, told_partitions
 from tidegauge.model_tests.harness.validation.coordinated import Following, GroupAt
+from tidegauge.model_tests.harness.validation.group_migration import OF_A_GROUP
 from tidegauge.spec.kernel.fields import fields_of
 from tidegauge.spec.kernel.machine import Action
 
@@ -27,7 +27,6 @@ __all__ = ["Decided", "GroupLife", "Moment", "besides", "changed", "life_of"]
 
 MEMBERS: Final = "members"
 LOG: Final = "log of groups"
-OF_A_GROUP: Final = (classics.OfGroup, consumers.OfConsumerGroup)
 REQUESTS: Final = {
     "ReceiveJoin": "JoinGroup",
     "RefuseJoin": "JoinGroup",
