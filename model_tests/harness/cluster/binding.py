@@ -12,14 +12,15 @@ It serves `Replication` and, by a `ClusterExtension` each, the extensions of it:
 Three things cannot be read from the cluster and are remembered here: what a broker that is down has on its disk (its
 next `Log.open` is compared all the same), which responses a paused broker will never get, and what producers were told.
 
-Five things that the specification allows a cluster never does, so it is not asked to (`can_perform`):
+Six things that the specification allows a cluster never does, so it is not asked to (`can_perform`):
 
 * responses of a controller that is gone do not outlive its connections;
 * a truncation also syncs what it leaves, so that a crash can't lose that;
 * without timers a broker that has pulled metadata acts on it at once;
 * a second response to one fetch is not taken for the response to the next, though that may be equal;
 * no fetch is sent to a stopped broker's new process while a response of the old one is on its way: it would go by
-  the connection that is ending.
+  the connection that is ending;
+* nor is an ISR proposed to a new controller while a response of the old one is on its way to the leader.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.message_parts import Additions, MessageParts
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.performing import Steps
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.registry import NotRegisteredError
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, SendFetch
@@ -256,7 +257,17 @@ class ClusterBinding:
         if isinstance(action, Crash):
             hosted = self.hosted(action.broker)
             return hosted is None or action.kept >= hosted.log.flushed_end_offset
-        return True
+        return not self._proposes_in_vain(action, before)
+
+    def _proposes_in_vain(self, action: Action, before: spec.State) -> bool:
+        """Whether a leader would propose an ISR by a connection that the controller has closed."""
+        if not (leaders := self.frames.without_controller()):
+            return False
+        try:
+            after = self.machine.step(before, action)
+        except NotEnabled:
+            return False
+        return any(one.leader in leaders for one in set(after.network.alters).difference(before.network.alters))
 
     # --- the cluster as the specification sees it ------------------------------------------------------------------
 

@@ -177,6 +177,14 @@ class FramesInFlight:
             for frame in self.fetch_responses.values()
         )
 
+    def without_controller(self) -> set[int]:
+        """The leaders to which a response is on its way from a controller that has closed the connection."""
+        return {
+            broker_id(frame.destination)
+            for frame in self.alter_responses.values()
+            if frame.end.connection.server.closed
+        }
+
     def cut(self, frames: Iterable[Frame]) -> None:
         """Break the connections on which these frames travel; what is on them is lost."""
         for connection in {frame.connection_id: frame.end.connection for frame in frames}.values():
