@@ -7,11 +7,11 @@ copy is made as an instance of a subclass that is not frozen, and then becomes o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["evolve", "evolved_by"]
+__all__ = ["evolve", "evolved_by", "making"]
 
 if TYPE_CHECKING:
     from attrs import evolve
@@ -33,18 +33,27 @@ def _copier(kind: type, *changed: str) -> Callable[[Any, dict[str, Any]], Any]:
     if own is not None:
         return own
     values = {alias: f"new[{alias!r}]" if alias in changed else f"old.{name}" for alias, name in fields.items()}
-    given: dict[str, Any] = {"kind": kind}
-    if _only_keeps_its_fields(kind):
-        given |= {"make": object.__new__, "Unfrozen": _unfrozen(kind)}
-        lines = [f"made.{fields[alias]} = {value}" for alias, value in values.items()]
-        if _CACHED_HASH in kind.__slots__:  # type: ignore[attr-defined]
-            lines.append(f"made.{_CACHED_HASH} = None")
-        lines = ["made = make(Unfrozen)", *lines, "made.__class__ = kind", "return made"]
-    else:
-        lines = [f"return kind({', '.join(f'{alias}={value}' for alias, value in values.items())})"]
-    exec("def copied(old, new):\n    " + "\n    ".join(lines), given)
-    found: Callable[[Any, dict[str, Any]], Any] = given["copied"]
+    lines, names = making(kind, values)
+    exec("\n    ".join(["def copied(old, new):", *lines, "return made"]), names)
+    found: Callable[[Any, dict[str, Any]], Any] = names["copied"]
     return found
+
+
+def making(kind: type, values: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
+    """Lines of code that have `made` be an instance of an attrs class, and the names that they need.
+
+    `values`: by the alias of each field an expression.
+    """
+    import attrs
+
+    if not _only_keeps_its_fields(kind):
+        return [f"made = kind({', '.join(f'{alias}={value}' for alias, value in values.items())})"], {"kind": kind}
+    names = {field.alias: field.name for field in attrs.fields(kind)}
+    lines = [f"made.{names[alias]} = {value}" for alias, value in values.items()]
+    if _CACHED_HASH in kind.__slots__:  # type: ignore[attr-defined]
+        lines.append(f"made.{_CACHED_HASH} = None")
+    needed = {"kind": kind, "make": object.__new__, "Unfrozen": _unfrozen(kind)}
+    return ["made = make(Unfrozen)", *lines, "made.__class__ = kind"], needed
 
 
 _COPIERS: dict[type, Callable[[Any, dict[str, Any]], Any]] = {}

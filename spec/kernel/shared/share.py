@@ -181,7 +181,6 @@ class Share(Generic[S]):
 
     def _expand_one(self, number: int, key: Key, state: S, violations: list[tuple[int, int]]) -> None:
         level, kinds, known, is_fair = self.level, self.kinds, self.known, self.machine.is_fair
-        fields = self.values.fields(state)
         key_after, step_invariants, with_edges = self.values.key_after, self.step_invariants, self.with_edges
         step = self._step = number * PLACES
         for action, after in self.machine.successors(state):
@@ -192,7 +191,7 @@ class Share(Generic[S]):
             for place, holds in enumerate(step_invariants):
                 if not holds(state, action, after):
                     violations.append((step, place))
-            reached = key_after(fields, key, after)
+            reached = key_after(state, key, after)
             target = known.get(reached) if self.orbits is None else None
             if target is None:
                 target = self._reach(reached, after, step, kind)

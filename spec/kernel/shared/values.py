@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from io import BytesIO
 from operator import attrgetter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 import attrs
+
+from tidegauge.spec.kernel.evolving import making
 
 __all__ = ["Columns", "Definitions", "Key", "Peer", "Values"]
 
@@ -54,33 +56,15 @@ class Values(Generic[S]):
     """
 
     def __init__(self, sample: S | None) -> None:
-        self._kind: type[Any] = type(sample)
-        self._get, self._made = _taken_apart(self._kind)
-        self.columns = [_Column() for _ in self._get(sample)]
-
-    def fields(self, state: S) -> tuple[Any, ...]:
-        """Raises TypeError for a state of another class."""
-        if type(state) is not self._kind:
-            raise TypeError(
-                f"states are of two classes, {self._kind.__name__} and {type(state).__name__}: explore without workers"
-            )
-        return self._get(state)
-
-    def key(self, state: S) -> Key:
-        return tuple([column[value] for column, value in zip(self.columns, self.fields(state), strict=True)])
-
-    def key_after(self, fields: tuple[Any, ...], key: Key, after: S) -> Key:
-        """The key of a state that shares most of its fields with one that has these fields and this key."""
-        return tuple(
-            [
-                number if value is before else column[value]
-                for column, value, before, number in zip(self.columns, self.fields(after), fields, key, strict=True)
-            ]
-        )
-
-    def state(self, key: Key) -> S:
-        state: S = self._made([column.values_met[number] for column, number in zip(self.columns, key, strict=True)])
-        return state
+        kind: type[Any] = type(sample)
+        self.columns = [_Column() for _ in (attrs.fields(kind) if _is_its_fields(kind) else range(1))]
+        self.key: Callable[[S], Key]
+        """Of a state. Raises TypeError for one of another class."""
+        self.key_after: Callable[[S, Key, S], Key]
+        """Of a state that shares most of its fields with one that has this key, which comes first. Raises TypeError."""
+        self.state: Callable[[Key], S]
+        """What a key stands for."""
+        self.key, self.key_after, self.state = _compiled(kind, self.columns)
 
     def hashes(self, keys: Iterable[Key]) -> list[tuple[int, ...]]:
         """What names each state in all processes: the hashes of its fields."""
@@ -156,15 +140,41 @@ def _taken(file: BytesIO) -> bytes:
     return packed
 
 
-def _taken_apart(kind: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], Any]]:
-    """What takes a state apart, and what makes it again."""
-    if not _is_its_fields(kind):
-        return lambda state: (state,), lambda values: values[0]
-    fields = attrs.fields(kind)
-    if any(field.kw_only for field in fields):
-        aliases = [field.alias for field in fields]
-        return _getter([field.name for field in fields]), lambda values: kind(**dict(zip(aliases, values, strict=True)))
-    return _getter([field.name for field in fields]), lambda values: kind(*values)
+def _compiled(kind: type[Any], columns: Sequence[_Column]) -> tuple[Callable[..., Any], ...]:
+    """`Values.key`, `key_after` and `state` for a class, without a loop over its fields: so they take a fifth."""
+    is_its_fields = _is_its_fields(kind)
+    fields = attrs.fields(kind) if is_its_fields else ()
+    of = [f".{field.name}" for field in fields] or [""]
+    numbers = ", ".join(f"n{place}" for place in range(len(of)))
+    values = [f"values{place}[n{place}]" for place in range(len(of))]
+    if is_its_fields:
+        making_lines, names = making(kind, dict(zip([field.alias for field in fields], values, strict=True)))
+    else:
+        making_lines, names = [f"made = {values[0]}"], {"kind": kind}
+    changes = [
+        f"if (value := after{name}) is not before{name}: n{place} = column{place}[value]"
+        for place, name in enumerate(of)
+    ]
+    known = ", ".join(f"column{place}[state{name}]" for place, name in enumerate(of))
+    functions = {
+        "key(state)": ["if type(state) is not kind: refuse(kind, state)", f"return ({known},)"],
+        "key_after(before, key, after)": [
+            "if type(after) is not kind: refuse(kind, after)",
+            f"{numbers}, = key",
+            *changes,
+            f"return ({numbers},)",
+        ],
+        "state(key)": [f"{numbers}, = key", *making_lines, "return made"],
+    }
+    for place, column in enumerate(columns):
+        names |= {f"column{place}": column, f"values{place}": column.values_met}
+    names["refuse"] = _refuse
+    exec("\n".join("\n    ".join([f"def {head}:", *lines]) for head, lines in functions.items()), names)
+    return names["key"], names["key_after"], names["state"]
+
+
+def _refuse(kind: type[Any], state: object) -> NoReturn:
+    raise TypeError(f"states are of two classes, {kind.__name__} and {type(state).__name__}: explore without workers")
 
 
 def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
