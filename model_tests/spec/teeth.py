@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.model_tests.spec.published import wrong_quorums
+from tidegauge.model_tests.spec.rule_mutant import RuleMutant
 from tidegauge.spec.administration.machine import Administration
 from tidegauge.spec.administration.replicas import JoinIsr
 from tidegauge.spec.administration.state import NONE as NOBODY
@@ -19,8 +20,9 @@ from tidegauge.spec.administration.state import Partition as AdministeredPartiti
 from tidegauge.spec.administration.state import State as Administered
 from tidegauge.spec.administration.state import Topic
 from tidegauge.spec.authentication.machine import Authentication, Outcome, Phase, Session
-from tidegauge.spec.bugs import running_damage
+from tidegauge.spec.bugs import lost_logs, running_damage
 from tidegauge.spec.bugs.groups.kafka_12890 import BUG as KAFKA_12890
+from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.bugs.loading.kafka_17306 import BUG as KAFKA_17306
 from tidegauge.spec.bugs.reading.kafka_9807 import BUG as KAFKA_9807
 from tidegauge.spec.compaction.machine import Compaction, Segment
@@ -76,7 +78,36 @@ from tidegauge.spec.transactions.coordinating import Complete
 from tidegauge.spec.transactions.machine import Transactions
 from tidegauge.spec.transactions.reading import CommittedReads, FinishRead
 
+# --- replication -----------------------------------------------------------------------------------------------------
+
+_SMALL: Final = Replication(brokers=2, max_records=2, bounds=Bounds(ExpireSession=1))
+_BEGINS_NO_EPOCH: Final = RuleMutant(
+    "BeginsNoEpoch",
+    "led_by",
+    lambda machine, right, old, leader: attrs.evolve(right(old, leader), leader_epoch=old.leader_epoch),
+    _SMALL,
+    "LogMatching",
+)
+_SHOWS_ALL: Final = RuleMutant(
+    "ShowsAll",
+    "next_high_watermark",
+    lambda machine, right, leader, broker: leader.log_end_offset,
+    _SMALL,
+    "ConsistentRead",
+)
+_LEADS_WITHOUT: Final = attrs.evolve(
+    _SHOWS_ALL, name="ShowsAllAndLeads", model=attrs.evolve(_SMALL, max_records=1), violates="LeaderCompleteness"
+)
+
 # --- reassignment ----------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class CompletesAtOnce(Reassignment):
+    """A reassignment ends as it begins."""
+
+    def may_complete(self, controller: Controller, target: tuple[int, ...]) -> bool:
+        return True
 
 
 @attrs.frozen
@@ -441,6 +472,10 @@ _TRANSACTIONS: Final = Transactions(incarnations=1, partitions=1, transactions=1
 
 # fmt: off
 WRONG: Final[tuple[tuple[str, Machine[Any], str], ...]] = (
+    *(("replication", one.machine, one.violates) for one in (_BEGINS_NO_EPOCH, _SHOWS_ALL, _LEADS_WITHOUT)),
+    *(("kip320", KIP320_BUGS["HighWatermarkByMajority"].machine(), name) for name in ("WeakIsr", "StrongIsr")),
+    ("lost-logs", next(bug for bug in lost_logs.BUGS if bug.name == "elects_the_lost").machine(), "LossIsAccepted"),
+    ("reassignment", _moving(CompletesAtOnce(*_MOVES), _ONCE), "CompletesInSync"),
     ("reassignment", _moving(DepartedStayInSync(*_MOVES), _ONCE), "IsrWithinReplicas"),
     ("reassignment", _moving(DepartedStayInSync(*_MOVES), _ONCE), "LeaderInReplicas"),
     ("reassignment", _moving(ListsTheTargetAlone(*_MOVES), _ONCE), "AddingAndRemovingAreReplicas"),

@@ -133,11 +133,3 @@ def test_an_acknowledged_record_is_missed_where_a_crashed_process_is_trusted() -
     (mutant,) = (each for each in MUTANTS if each.name == "trusts_a_crashed_process")
     found = explore(mutant.machine, stop=Stop.EACH, limits=Limits(states=5_000))
     assert found.violation("NoCommittedRecordLost") is not None
-
-
-def test_every_property_fails_in_a_mutant_or_a_bug() -> None:
-    machine = Replication()
-    violated = {mutant.violates for mutant in MUTANTS} | {"NoCommittedRecordLost"}  # the test above
-    for bug in (*BUGS.values(), *LATE_BUGS):
-        violated.update(bug.violates)
-    assert {*machine.invariants, *machine.step_invariants} - violated == set()
