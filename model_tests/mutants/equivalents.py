@@ -403,6 +403,20 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     ),
     "spec/transactions/properties.py epochs_rise: `kept is new or len(new.log) <= len(kept.log)` -> "
     "`len(new.log) <= len(kept.log)`": ("the same log is as long: the operand saves comparing"),
+    "spec/transactions/properties.py stable_offset_is_monotone: `old is new or machine.last_stable_offset(old) <= "
+    "machine.last_stable_offset(new)` -> `machine.last_stable_offset(old) <= machine.last_stable_offset(new)`": (
+        "of the same partition it is the same: the operand saves looking for it"
+    ),
+    "spec/transactions/properties.py goals: `each.producer < number` -> `each.producer <= number`": (
+        "who is ready has neither crashed nor been fenced, so it is another one"
+    ),
+    "spec/transactions/reading.py FinishRead.effect: `one.first <= offset <= one.last` -> "
+    "`one.first <= offset < one.last`": "the last offset of a transaction is that of its marker, which is no record",
+    "spec/transactions/reading.py CommittedReads.sometimes: `isinstance(state, ReadingState) and bool(state.consumed) "
+    "and bool(state.partitions[0].memory.aborted)` -> `bool(state.consumed) and "
+    "bool(state.partitions[0].memory.aborted)`": (
+        "every state of the machine is one with readers: the operand is for the type checker"
+    ),
     "spec/replication/actions.py advance_high_watermark: `len(shown) > len(history.committed) and "
     "shown[:len(history.committed)] == history.committed` -> "
     "`shown[:len(history.committed)] == history.committed`": (

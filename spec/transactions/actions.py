@@ -116,12 +116,15 @@ def logged(machine: TransactionRules, state: State, transactional_id: int, metad
 def ruled(
     machine: TransactionRules, state: State, transactional_id: int, ruling: Ruling, request: Waiting, *, late: bool
 ) -> State:
-    """The state after the coordinator's ruling on a request; a late one is carried out and nobody is told."""
+    """The state after the coordinator's ruling on a request; a late one is carried out and nobody is told.
+
+    One that is late and refused for good changes nothing: its guard has said so (`refused`).
+    """
     error = ruling.error
     if error is not Error.NONE:
         if ruling.metadata is not None:
             state = written(machine, state, transactional_id, ruling.metadata)
-        return state if late or error in RETRIABLE else failed(machine, state, request.producer, error)
+        return state if error in RETRIABLE else failed(machine, state, request.producer, error)
     waiting = None if late and not isinstance(request, ProduceRequest) else request
     if ruling.metadata is not None:
         return written(machine, state, transactional_id, ruling.metadata, waiting)

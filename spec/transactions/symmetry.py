@@ -57,7 +57,7 @@ def _coordination(one: Coordination, names: Sequence[int]) -> Coordination:
     if pending is not None:
         pending = Pending(_metadata(pending.metadata, names), _waiting(pending.waiting, names))
     cached = None if one.cached is None else _metadata(one.cached, names)
-    return Coordination(_metadata(one.logged, names), cached, pending)
+    return evolve(one, logged=_metadata(one.logged, names), cached=cached, pending=pending)
 
 
 def _waiting(request: Waiting | None, names: Sequence[int]) -> Waiting | None:

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
 from tidegauge.spec.kernel.bounds import Bounds
-from tidegauge.spec.replication.actions import ReceiveFetch, SendFetch, advance_high_watermark
-from tidegauge.spec.replication.control import ApplyMetadata, become_leader
+from tidegauge.spec.replication.actions import (
+    Append,
+    HoldFetch,
+    ReceiveFetch,
+    ReceiveFetchResponse,
+    SendFetch,
+    advance_high_watermark,
+)
+from tidegauge.spec.replication.control import (
+    ApplyMetadata,
+    PreferredElection,
+    PullMetadata,
+    ReceiveAlterPartitionResponse,
+    ShrinkIsr,
+    become_leader,
+    settles_proposal,
+)
+from tidegauge.spec.replication.faults import ControllerFailover, Pause
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
+    AlterPartitionResponse,
     Controller,
+    Error,
     FetchRequest,
+    FetchResponse,
     PartitionMetadata,
     Record,
     RemoteReplica,
@@ -144,3 +165,117 @@ def test_older_metadata_are_dropped(controller_epoch: int, partition_epoch: int,
     after = ApplyMetadata(2).effect(machine, state.with_replica(2, attrs.evolve(old, pulled=pulled))).replicas[2]
     assert (after != old) is applies
     assert after.leader_epoch == (9 if applies else old.leader_epoch)
+
+
+def test_a_paused_leader_holds_no_fetch() -> None:
+    machine = Replication(brokers=3, long_polls=True, bounds=Bounds(Pause=1))
+    state = machine.step(initial(machine), SendFetch(1))
+    held = HoldFetch(state.network.fetches[0])
+    assert not held.guard(machine, state)
+    assert held.guard(machine, machine.step(state, Pause(0)))
+
+
+def test_a_response_that_nobody_waits_for_changes_no_log() -> None:
+    """Of two responses to one fetch the second one says nothing, though it begins where the log still ends."""
+    asked = MACHINE.step(initial(), SendFetch(1))
+    (request,) = asked.network.fetches
+    response = FetchResponse(request, records=(FIRST,), high_watermark=1)
+    arriving = asked.with_network(attrs.evolve(asked.network, fetch_responses=(response,)))
+    received = ReceiveFetchResponse(response).effect(MACHINE, arriving)
+    assert received.replicas[1].log == (FIRST,)
+    gone = attrs.evolve(arriving.replicas[1], outstanding=())
+    after = ReceiveFetchResponse(response).effect(MACHINE, arriving.with_replica(1, gone))
+    assert (after.replicas[1], after.network.fetch_responses) == (gone, ())
+
+
+def test_an_isr_shrinks_by_somebody() -> None:
+    machine = Replication(brokers=3, bounds=Bounds(ShrinkIsr=1))
+    state = machine.step(initial(machine), Append(0))
+    assert not ShrinkIsr(0, (1, 2)).guard(machine, state)
+    assert ShrinkIsr(0, ()).guard(machine, state)
+
+
+OPEN = Replica(leader=0, leader_epoch=3, partition_epoch=5, controller_epoch=2, isr=(0, 1), pending_isr=(0, 1, 2))
+"""A leader that waits for the outcome of its proposal."""
+WRITTEN = AlterPartitionResponse(0, 3, 5, Error.OK, (0, 1, 2), partition_epoch=6, controller_epoch=2)
+"""What settles it."""
+
+
+@pytest.mark.parametrize(
+    ("leader", "response", "settles"),
+    [
+        ({}, {}, True),
+        ({}, {"controller_epoch": 3}, True),
+        ({}, {"controller_epoch": 1}, False),
+        ({}, {"leader_epoch": 2}, False),
+        ({}, {"proposed_on": 4}, False),
+        ({"leader": 1}, {}, False),
+        ({"pending_isr": ()}, {}, False),
+    ],
+)
+def test_a_proposal_is_settled_by_the_response_to_it_and_no_other(
+    leader: dict[str, Any], response: dict[str, Any], *, settles: bool
+) -> None:
+    assert settles_proposal(attrs.evolve(OPEN, **leader), 0, attrs.evolve(WRITTEN, **response)) is settles
+
+
+@pytest.mark.parametrize(
+    ("error", "partition_epoch", "isr", "pending"),
+    [
+        (Error.OK, 6, (0, 1, 2), ()),
+        (Error.OK, 5, (0, 1), (0, 1, 2)),
+        (Error.OK, 4, (0, 1), (0, 1, 2)),
+        (Error.INELIGIBLE_REPLICA, 5, (0, 1), ()),
+        (Error.INVALID_UPDATE_VERSION, 6, (0, 1), (0, 1, 2)),
+    ],
+)
+def test_what_the_controller_has_written_counts_if_it_is_newer(
+    error: Error, partition_epoch: int, isr: tuple[int, ...], pending: tuple[int, ...]
+) -> None:
+    response = attrs.evolve(WRITTEN, error=error, partition_epoch=partition_epoch)
+    leader = attrs.evolve(OPEN, remote=(RemoteReplica(),) * 3)
+    state = initial().with_replica(0, leader)
+    arriving = state.with_network(attrs.evolve(state.network, alter_responses=(response,)))
+    after = ReceiveAlterPartitionResponse(response).effect(MACHINE, arriving)
+    assert (after.replicas[0].isr, after.replicas[0].pending_isr, after.network.alter_responses) == (isr, pending, ())
+
+
+def test_responses_that_are_attempted_tell_of_the_next_partition_epoch_and_but_for_one_epoch_settle_a_proposal() -> (
+    None
+):
+    attempted = [
+        one.response for one in ReceiveAlterPartitionResponse.attempts(MACHINE, initial().with_replica(0, OPEN))
+    ]
+    assert WRITTEN in attempted
+    assert all(response.partition_epoch == 6 and response.isr == (0, 1, 2) for response in attempted)
+
+
+def test_metadata_are_pulled_where_a_broker_may_act_on_them_later() -> None:
+    for delayed in (True, False):
+        machine = Replication(brokers=3, delayed_metadata=delayed, bounds=Bounds(ControllerFailover=1))
+        state = machine.step(initial(machine), ControllerFailover())
+        assert (PullMetadata(1).guard(machine, state) == "") is delayed
+
+
+def test_what_a_broker_has_pulled_it_acts_on_though_there_is_nothing_new() -> None:
+    machine = Replication(brokers=3, delayed_metadata=True, bounds=Bounds())
+    state = initial(machine)
+    assert ApplyMetadata(1).guard(machine, state)
+    pulled = attrs.evolve(state.replicas[1], pulled=machine.metadata(state.controller))
+    assert not ApplyMetadata(1).guard(machine, state.with_replica(1, pulled))
+
+
+@pytest.mark.parametrize("isr", [(0, 0), (0, 3)])
+def test_an_initial_isr_names_brokers_each_once(isr: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="each once"):
+        initial(Replication(brokers=3, initial_isr=isr))
+
+
+@pytest.mark.parametrize(("isr", "fenced", "may"), [((0, 1), (), True), ((1,), (), False), ((0, 1), (0,), False)])
+def test_the_preferred_replica_is_elected_if_it_is_in_sync_and_not_fenced(
+    isr: tuple[int, ...], fenced: tuple[int, ...], *, may: bool
+) -> None:
+    machine = Replication(brokers=3, bounds=Bounds(PreferredElection=1))
+    elsewhere = attrs.evolve(controller(*fenced, isr=isr), leader=1)
+    state = attrs.evolve(initial(machine), controller=elsewhere)
+    assert (PreferredElection().guard(machine, state) == "") is may
