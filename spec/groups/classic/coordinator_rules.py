@@ -59,8 +59,7 @@ class CoordinatorRules(EnumeratingMachine[State]):
 
     def has_protocol(self, group: Group, protocols: Sequence[int]) -> bool:
         """Whether all members know one of these protocols; an empty group takes any."""
-        members = group.members
-        return group.status is Status.EMPTY or any(all(one in m.protocols for m in members) for one in protocols)
+        return any(all(one in member.protocols for member in group.members) for one in protocols)
 
     def selected_protocol(self, members: Sequence[Member]) -> int:
         """The protocol that all know and most prefer."""

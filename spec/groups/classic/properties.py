@@ -40,6 +40,11 @@ def records(state: State) -> Iterator[GroupRecord]:
     yield from (entry.record for entry in state.appended if isinstance(entry.record, GroupRecord))
 
 
+def identity(instance: int, number: int) -> tuple[int, int]:
+    """By what one is told from others: a static member by its group instance id, another one by its own number."""
+    return instance, number if instance == NONE else NONE
+
+
 # --- who owns what ---------------------------------------------------------------------------------------------------
 
 
@@ -68,7 +73,7 @@ def one_committer(machine: GroupRules) -> Invariant[State]:
             return True
         committers = set[int]()
         for number, process in enumerate(state.processes):
-            if process.owned and machine.may_commit(process):
+            if machine.may_commit(process):
                 for partition in filter(contested.__contains__, process.owned):
                     request = CommitRequest(number, process.member_id, process.generation, partition, 0)
                     if machine.commit_error(group, machine.instance_of(number), request) is Error.NONE:
@@ -94,8 +99,6 @@ def revoked_before_given(before: State, action: Action, after: State) -> bool:
     But for one that has missed a generation: what it says that it owns, nobody counts on.
     """
     for partition, (former, owner) in enumerate(zip(before.owners, after.owners, strict=True)):
-        if former == owner:
-            continue
         if former.member_id not in (NONE, owner.member_id) and former.generation != owner.generation:
             given = [one for one in after.log.groups if one.generation == owner.generation]  # a fail-over keeps several
             said = {one.member_id: one.subscription for record in given for one in record.members}
@@ -124,7 +127,7 @@ def shared_out_once(machine: GroupRules) -> Invariant[State]:
             for member in record.members:
                 if any(partition % machine.topics not in member.subscription.topics for partition in member.partitions):
                     return False
-            if record.members and record.generation > state.lost and not is_covered(machine, record, given):
+            if record.generation > state.lost and not is_covered(machine, record, given):
                 return False
         return True
 
@@ -211,18 +214,18 @@ def generations_rise(before: State, action: Action, after: State) -> bool:
         old, new = before.log.groups[-1:], after.log.groups[-1:]
         if old and new[0].generation < old[0].generation:
             return False
-    if before.group is after.group:
+    if after.group is None:
         return True
-    if before.group is None and after.group is not None:
+    if before.group is None:
         return not after.log.groups or after.group.generation >= after.log.groups[-1].generation
-    return before.group is None or after.group is None or after.group.generation >= before.group.generation
+    return after.group.generation >= before.group.generation
 
 
 def one_assignment_of_a_generation(state: State) -> bool:
     """Two records of one generation say the same, but for the member ids of static members that were replaced."""
-    known: dict[int, dict[int, tuple[int, ...]]] = {}
+    known: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {}
     for record in records(state):
-        said = {one.member_id if one.instance == NONE else -2 - one.instance: one.partitions for one in record.members}
+        said = {identity(one.instance, one.member_id): one.partitions for one in record.members}
         if known.setdefault(record.generation, said) != said:
             return False
     return True
@@ -237,10 +240,10 @@ def only_the_stale_are_reset(machine: GroupRules) -> StepInvariant[State]:
     def holds(before: State, action: Action, after: State) -> bool:
         group = before.group
         for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True)):
-            if old is new or group is None or old.member_id == NONE or new.phase in ENDED:
+            if old is new or group is None or new.phase in ENDED:
                 continue
             gives_up = new.generation == NONE and old.phase in (Phase.JOINED, Phase.SYNCING, Phase.STABLE)
-            if (new.member_id != NONE and not gives_up) or old == new:
+            if new.member_id != NONE and not gives_up:
                 continue
             is_known = machine.member_error(group, machine.instance_of(number), old.member_id) is Error.NONE
             if is_known and (new.member_id == NONE or group.generation == old.generation):
@@ -301,8 +304,6 @@ def told_is_kept(state: State) -> bool:
 def offsets_do_not_go_back(before: State, action: Action, after: State) -> bool:
     """A committed offset goes back only if the member that has committed it says so, in the same generation."""
     for old, new in zip(before.log.offsets, after.log.offsets, strict=True):
-        if old == new:
-            continue
         same = (old.member_id, old.generation) == (new.member_id, new.generation)
         if new.value < old.value and not same:
             return False
@@ -436,7 +437,7 @@ def goals(machine: GroupRules) -> Mapping[str, Invariant[State]]:
     """What a search that proves anything has reached."""
     wanted: dict[str, Invariant[State]] = {}
     bounds, instances = machine.bounds, [machine.instance_of(number) for number in range(machine.processes)]
-    names = [n if instance == NONE else -1 - instance for n, instance in enumerate(instances)]
+    names = [identity(instance, number) for number, instance in enumerate(instances)]
     have_common = any(
         names[one] != names[other] and set(machine.protocols_of(one)) & set(machine.protocols_of(other))
         for one, other in combinations(range(machine.processes), 2)
@@ -453,7 +454,6 @@ def goals(machine: GroupRules) -> Mapping[str, Invariant[State]]:
     if machine.commits and have_common and moves:
         wanted["a member goes on where another one was"] = lambda state: any(
             process.phase is Phase.STABLE
-            and partition in process.owned
             and process.positions[partition] == offset.value > 0
             and offset.member_id != process.member_id
             for partition, offset in enumerate(state.log.offsets)

@@ -427,7 +427,7 @@ class ReceiveCommit(Receive[CommitRequest]):
         if state.group is None:
             return Error.COORDINATOR_LOAD_IN_PROGRESS, state
         request, number = self.request, self.request.process
-        if state.group == Group() and not state.log.groups and not state.appended:
+        if state.group == Group() and not state.log.groups:
             error = Error.ILLEGAL_GENERATION
         else:
             error = machine.commit_error(state.group, machine.instance_of(number), request)

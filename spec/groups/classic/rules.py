@@ -140,7 +140,7 @@ class GroupRules(CoordinatorRules):
         If it has lost its connection, its first shares may be what counts, and not those that it makes now.
         """
         has_led = process.known > 0 and generation == process.generation
-        return min(process.known, partitions) if has_led else partitions
+        return process.known if has_led else partitions
 
     def notices(self, process: Process, partitions: int) -> bool:
         """The leader looks whether there are more partitions than it has shared out."""
@@ -220,8 +220,7 @@ class GroupRules(CoordinatorRules):
     def leave_request(self, state: State, number: int) -> LeaveRequest | None:
         """The LeaveGroup of a process that ends; a static member leaves by its time-out only."""
         process = state.processes[number]
-        is_ended = process.phase is Phase.DOWN or process.hung
-        if is_ended or process.member_id == NONE or self.instance_of(number) != NONE:
+        if process.hung or process.member_id == NONE or self.instance_of(number) != NONE:
             return None
         return LeaveRequest(number, process.member_id)
 
