@@ -83,7 +83,7 @@ def test_a_member_asks_only_for_offsets_that_it_does_not_know() -> None:
 def test_who_is_no_member_or_hangs_or_has_a_name_does_not_leave() -> None:
     process = attrs.evolve(MACHINE.started(), phase=Phase.STABLE, member_id=1)
     for changes, leaves in (({}, True), ({"member_id": NONE}, False), ({"hung": True}, False)):
-        state = initial().with_process(0, attrs.evolve(process, **changes))  # type: ignore[arg-type]
+        state = initial().with_process(0, attrs.evolve(process, **changes))
         assert (MACHINE.leave_request(state, 0) is not None) is leaves
         assert STATIC.leave_request(state, 0) is None
 
