@@ -365,6 +365,20 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "member.epoch` -> `generation == member.epoch`": (
         "who is no member is refused before (`side_error`): the operand is for the type checker"
     ),
+    "spec/authentication/machine.py Authentication.proper: `Authentication.may_renew(self, state) and "
+    "state.mechanism is not None` -> `Authentication.may_renew(self, state)`": (
+        "whose requests are served has proved who it is by a mechanism: the operand is for the type checker"
+    ),
+    "spec/authentication/machine.py Authentication._shake: `False` -> `True`": (
+        "an unauthenticated client may do what it asks only before its handshake, and this one is behind its proof"
+    ),
+    "spec/authentication/machine.py Authentication.may_renew: `self.lifetime > 0` -> `self.lifetime >= 0`": (
+        "no time passes in a session for ever: its age is 0"
+    ),
+    "spec/authentication/machine.py Authentication.may_renew: `self.lifetime > 0 and state.age >= 1` -> "
+    "`state.age >= 1`": "no time passes in a session for ever: its age is 0",
+    "spec/lag/machine.py Lag.sometimes: `True` -> `False`": "of each follower there is one rest, or none",
+    "spec/lag/machine.py Lag.sometimes: `True` -> `False` (2)": "of each follower there is one list of fetches",
     "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
         "what is the same message is equal: the operand saves comparing"
     ),

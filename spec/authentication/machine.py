@@ -214,7 +214,7 @@ class Authentication(Machine[Session]):
             "NothingIsServedAfterExpiry": says(
                 "Nothing passes in a session that is over (KIP-368).",
                 lambda before, action, after: (
-                    after.outcome is not Outcome.PASSED or before.user is None or not 0 < self.lifetime <= before.age
+                    after.outcome is not Outcome.PASSED or not 0 < self.lifetime <= before.age
                 ),
             ),
             "ThePrincipalNeverChanges": says(

@@ -113,8 +113,8 @@ class BeginRest(FollowerAction):
     fair: ClassVar[bool] = False
 
     def guard(self, machine: Lag, state: State) -> str:
-        if state.rests[self.follower] is not None or state.followers[self.follower].end == NONE:
-            return "nothing can come to rest"
+        if state.rests[self.follower] is not None:
+            return "its fetch is at rest"
         return "" if machine.is_at_rest(state, self.follower, machine.last_request(state, self.follower)) else "not yet"
 
     def effect(self, machine: Lag, state: State) -> State:

@@ -187,7 +187,7 @@ class Begin(OfWorker):
     def effect(self, machine: WorkerRules, state: State) -> State:
         consumer = self.one(state)
         # Who was taken the partition away and does not know it is in no order with its new owner.
-        is_lost = consumer.generation != NONE and not machine.owns(state, self.consumer)
+        is_lost = not machine.owns(state, self.consumer)
         run = Run(machine.next_record(consumer), consumer.generation, consumer.locks, is_lost=is_lost)
         locked = evolve(consumer.with_run(self.worker, run), lock=consumer.locks, locks=consumer.locks + 1)
         return state.with_consumer(self.consumer, locked)
