@@ -379,6 +379,12 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`state.age >= 1`": "no time passes in a session for ever: its age is 0",
     "spec/lag/machine.py Lag.sometimes: `True` -> `False`": "of each follower there is one rest, or none",
     "spec/lag/machine.py Lag.sometimes: `True` -> `False` (2)": "of each follower there is one list of fetches",
+    "spec/offsets/properties.py only_old_expires: guard `if not any((entry.is_expiry for entry in state.history))` -> "
+    "nothing": "it saves looking for what is decided where nothing has expired",
+    "spec/offsets/actions.py WriteMarker._is_open: `entry.place > max(ended, default=NONE)` -> "
+    "`entry.place >= max(ended, default=NONE)`": "a value and a marker are in different places, none of which is -1",
+    "spec/offsets/rules.py OffsetRules.counts_more: `committed.place < value.place` -> "
+    "`committed.place <= value.place`": "two values are in different places",
     "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
         "what is the same message is equal: the operand saves comparing"
     ),

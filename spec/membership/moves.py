@@ -165,7 +165,7 @@ class Moves(Machine[Disks]):
     def _no_move(self, state: Disks, action: Action) -> str:
         if isinstance(action, Begin):
             may = state.hosted is not None and state.stage is Stage.NONE and state.moves < self.max_moves
-            return "" if may and state.listed and self._acts(state) and not state.offline else "nothing is to move"
+            return "" if may and state.listed and not state.offline else "nothing is to move"
         target = 1 - state.source
         match action, state.stage:
             case (Copy(), Stage.COPYING):
@@ -189,8 +189,8 @@ class Moves(Machine[Disks]):
         return not state.made or state.known == state.hosted or bool(state.offline)
 
     def _acts(self, state: Disks) -> bool:
-        """The rule of `Placement.may_act`."""
-        return state.listed and (not (state.made and state.offline) or state.known == state.hosted)
+        """The rule of `Placement.may_act`, of a replica that is hosted, and so is listed."""
+        return not (state.made and state.offline) or state.known == state.hosted
 
     def _is_copied(self, state: Disks) -> bool:
         own, future = (self._log(state, d, name) for d, name in ((state.source, As.OWN), (1 - state.source, As.FUTURE)))
@@ -432,9 +432,7 @@ class Moves(Machine[Disks]):
     @property
     def sometimes(self) -> Mapping[str, Invariant[Disks]]:
         return {
-            "a replica has moved there and back": lambda state: (
-                state.hosted == 0 and state.stage is Stage.NONE and is_named(state.names[1], As.LEFT)
-            ),
+            "a replica has moved there and back": lambda state: state.hosted == 0 and is_named(state.names[1], As.LEFT),
             "a process dies between the two names": lambda state: (
                 not state.running
                 and not any(is_named(names, As.OWN) for names in state.names)

@@ -88,8 +88,7 @@ class WriteMarker(OffsetAction):
 
     def _is_open(self, entry: Entry, state: State) -> bool:
         ended = [one.place for one in state.history if one.producer == self.producer and one.kind is not Kind.OFFSET]
-        is_own = entry.kind is Kind.OFFSET and entry.producer == self.producer
-        return is_own and entry.place > max(ended, default=NONE)
+        return entry.producer == self.producer and entry.place > max(ended, default=NONE)
 
     def effect(self, machine: OffsetRules, state: State) -> State:
         kind = Kind.COMMIT if self.commits else Kind.ABORT

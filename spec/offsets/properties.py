@@ -150,7 +150,7 @@ def committed_places(history: Iterable[Entry]) -> frozenset[int]:
     found: set[int] = set()
     written: dict[int, list[int]] = {}
     for entry in history:
-        if entry.kind is Kind.OFFSET and entry.producer != NONE:
+        if entry.kind is Kind.OFFSET:
             written.setdefault(entry.producer, []).append(entry.place)
         elif entry.kind in (Kind.COMMIT, Kind.ABORT):
             ended = written.pop(entry.producer, ())

@@ -189,7 +189,7 @@ class OffsetRules(GuardedMachine[State]):
         found: set[int] = set()
         written: dict[int, list[int]] = {}
         for entry in state.history:
-            if entry.kind is Kind.OFFSET and entry.producer != NONE:
+            if entry.kind is Kind.OFFSET:
                 written.setdefault(entry.producer, []).append(entry.place)
             elif entry.kind is Kind.COMMIT:
                 written.pop(entry.producer, None)
