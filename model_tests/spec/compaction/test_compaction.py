@@ -6,7 +6,22 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.counts import counted
-from tidegauge.spec.compaction.machine import DELETED, Compaction, EndRound, Read, Record, Round, Segment, State
+from tidegauge.spec.compaction.machine import (
+    DELETED,
+    Append,
+    BeginRound,
+    CleanGroup,
+    Compaction,
+    EndRound,
+    Read,
+    Record,
+    RemoveOld,
+    Roll,
+    Round,
+    Segment,
+    State,
+    Tick,
+)
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
 
@@ -137,3 +152,20 @@ def test_a_round_that_has_not_begun_does_not_end() -> None:
     (state,) = machine.initial()
     with pytest.raises(NotEnabled, match=r"EndRound\(\) is not enabled: the round is not over"):
         machine.step(state, EndRound())
+
+
+def test_the_time_of_a_tombstone_begins_with_the_first_round_that_meets_it_and_with_no_later_one() -> None:
+    machine = Compaction(retention=3, max_time=2)
+    (state,) = machine.initial()
+    once: tuple[Action, ...] = (BeginRound(keys=1), CleanGroup(segments=1), RemoveOld(), EndRound())
+    for action in (Append(0, tombstone=True), Roll(), *once, Tick(), Append(0, tombstone=True), Roll()):
+        state = machine.step(state, action)
+    first, _ = state.records
+    assert first.horizon == 3
+    state = machine.step(state, BeginRound(keys=1))
+    assert state.round is not None
+    unmapped = attrs.evolve(state, round=attrs.evolve(state.round, offsets=()))
+    state = machine.step(unmapped, CleanGroup(segments=2))
+    assert state.round is not None
+    assert state.round.swap is not None
+    assert [one.horizon for one in state.round.swap.records] == [3, 4]
