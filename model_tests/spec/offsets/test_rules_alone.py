@@ -15,7 +15,7 @@ MARKER = Entry(1, Kind.COMMIT, producer=1)
 
 @attrs.frozen
 class AlwaysTells(Offsets):
-    """Whoever asks for a stable offset is told one."""
+    """A client that asks for a stable offset is always told one."""
 
     def fetch_error(self, state: State) -> Error:
         return Error.NONE
