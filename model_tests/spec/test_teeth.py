@@ -156,13 +156,10 @@ MUTANTS: Final[tuple[Any, ...]] = (
 
 
 def violated() -> Iterator[tuple[Machine[Any], Iterable[str]]]:
-    """Each wrong machine, or the right one of its rules, with what a test finds violated there.
-
-    Of a bug that may violate one of several properties no test says which.
-    """
+    """Each wrong machine, or the right one of its rules, with what a test finds violated there."""
     for _, machine, name in (*WRONG, *VARIANTS):
         yield machine, (name,)
-    yield from ((bug.model, bug.violates) for bug in REGISTRY.bugs.values() if len(bug.violates) == 1)
+    yield from ((bug.model, bug.violates) for bug in REGISTRY.bugs.values())
     for mutant in MUTANTS:
         yield mutant.model, (mutant.violates, *getattr(mutant, "also", ()))
     yield from ((mutant.model, (mutant.shown,)) for mutant in extension_mutants.MUTANTS)

@@ -24,7 +24,7 @@ class Bug(Generic[M_co]):
     mechanism: str
     """A sentence on how it goes wrong."""
     violates: tuple[str, ...]
-    """The invariants, or the goals, of which the shortest counterexample breaks one."""
+    """The properties that it makes false in `model`; which one a search meets first is left open."""
     buggy: type[Any]
     """A subclass of one of the classes that the machine is made of: it overrides the rule that was wrong."""
     model: M_co

@@ -23,11 +23,19 @@ _SECOND_CHANGE: Final = (
     variants.FencedKip101,
 )
 """What shows only after a second change of leaders."""
+_SHOWN_BY_ONE: Final = {
+    **dict.fromkeys((variants.Kip101, variants.Kip279, variants.ExpandWithoutEpochStart), "StrongIsr"),
+    variants.WithoutFetchFence: "WeakIsr",
+}
+"""Variants that violate one of the two invariants in their model."""
 
 KIP320_BUGS: Final[Mapping[str, Bug[Kip320]]] = variants_as_bugs(
     "github.com/hachikuji/kafka-specification",
     {
-        variant: (Kip320(max_leader_epoch=2 if variant in _SECOND_CHANGE else 1), "StrongIsr", "WeakIsr")
+        variant: (
+            Kip320(max_leader_epoch=2 if variant in _SECOND_CHANGE else 1),
+            *((_SHOWN_BY_ONE[variant],) if variant in _SHOWN_BY_ONE else ("StrongIsr", "WeakIsr")),
+        )
         for variant in (*variants.OLDER, *variants.ONE_RULE_CHANGED)
     },
 )

@@ -53,7 +53,7 @@ BUGS: Final = (
         title="a leader waits for a broker that was removed",
         reference="KIP-631",
         mechanism="A broker that is gone for good stays in the ISR: nothing is committed without it.",
-        violates=("IsrIsUnfenced", "LeaderInIsr", "UnregisteredIsNotEligible"),
+        violates=("IsrIsUnfenced", "UnregisteredIsNotEligible"),
         buggy=StaysInSync,
         model=_MODEL,
     ),

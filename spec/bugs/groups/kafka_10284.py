@@ -25,7 +25,7 @@ BUG = Bug(
         "A static member starts again, and goes on in the stable group. The next coordinator finds the "
         "id of the former process in the log, and fences the only one that there is."
     ),
-    violates=("StableIsLogged", "OnlyTheReplacedAreFenced"),
+    violates=("StableIsLogged",),
     buggy=ReplacesInMemory,
     model=ClassicGroups(processes=1, instances=(0,), partitions=1, bounds=Bounds(Crash=1, FailOver=1)),
 )

@@ -28,7 +28,7 @@ BUG = Bug(
         "The last sequence of a batch that wraps is below its first, so the difference taken for the offset delta is "
         "negative, and the first offset that is remembered of the batch lies behind its last."
     ),
-    violates=("ProducerStateMatchesLog", "AcknowledgedWhereItIs"),
+    violates=("ProducerStateMatchesLog",),
     buggy=OffsetDeltaFromSequences,
     model=Idempotence(
         brokers=1,

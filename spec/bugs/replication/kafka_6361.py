@@ -27,7 +27,7 @@ BUG = Bug(
         "After two fast elections the follower's last epoch is unknown to the leader; an older epoch that ends as far "
         "out passes for it, and the follower keeps a record that the leader never had."
     ),
-    violates=("LogMatching", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    violates=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=EndOffsetWithoutEpoch,
     model=Replication(
         brokers=2,

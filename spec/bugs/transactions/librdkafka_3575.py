@@ -29,7 +29,7 @@ BUG = Bug(
         "version 1 that opens another transaction, under the epoch that is still the client's, and the client knows "
         "of none."
     ),
-    violates=("OneOutcome", "NoLateJoin", "CommittedAsAsked"),
+    violates=("OneOutcome", "CommittedAsAsked"),
     buggy=EndsWhileItAdds,
     model=Transactions(
         transactions=2, partitions=1, incarnations=1, version=1, one_connection=True, bounds=Bounds(DelayAdd=1)
