@@ -8,8 +8,9 @@ on a like machine, are 4,000 to 11,000 distinct states per CPU second. The last 
 faster the fast engine is than the plain one in the same run, how often it asks the machine, which share of its look-ups
 are hits (no run of the machine follows), and the bytes that it keeps of a state. Then a space with limits of memory, in
 files beyond them: by how much the peak of a process's memory is above that of a small space, and the rate as a part of
-that without a limit. Then whole models by one process and by N workers (2): seconds of each, and the CPU seconds of all
-processes together as a multiple of one's: what workers cost, however loaded the machine is. At last models by the fast
+that without a limit. Then searches by one process and by N workers (2): seconds of each, and the CPU seconds of all
+processes together as a multiple of one's: what workers cost, however loaded the machine is; and what idle cores would
+take, by the CPU seconds of the searching process and of the longest worker in each turn. At last models by the fast
 engine, alone and with N threads: the CPU seconds of all, of the search's own thread, and what that and the longest
 thread of each phase take, which is what idle cores would take. With --all there is one table instead, of every model,
 or of those named: the goals of convergence are checked as well, and it is counted how many are how much faster. Exit
@@ -28,6 +29,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from benchmarks.beside.phases import Phases
+from benchmarks.beside.turns import Turns
 from benchmarks.options import parser
 from tidegauge.model_tests.harness.storage.folder import passing
 from tidegauge.model_tests.spec.published.found_by_tlc import (
@@ -47,6 +49,7 @@ from tidegauge.spec.kernel.progress import Limits, Stop
 from tidegauge.spec.kernel.walking import random_of_walk
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip320.variants import CountedAsByTlc
+from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.registry import REGISTRY
 
 QUICK_DISTINCT = 200_000
@@ -223,24 +226,36 @@ def limited(space: Space, limit_mib: int | None) -> tuple[int, float, int]:
     return found.distinct, found.seconds or 1e-9, peak << 10
 
 
-SHARED = ("network", "idempotence-two-producers", "transactions-coordinator", "recovery")
-"""Models that are explored whole by workers."""
+SHARED: tuple[tuple[str, Machine[Any], Limits], ...] = (
+    ("network", REGISTRY.machine("network"), Limits()),
+    ("idempotence-two-producers", REGISTRY.machine("idempotence-two-producers"), Limits()),
+    ("groups-three", REGISTRY.machine("groups-three"), Limits()),
+    ("recovery, four appends, a limit", Recovery(max_appends=4), Limits(states=100_000)),
+    ("recovery, four appends, two damages", Recovery(max_appends=4, max_damages=2), Limits(states=300_000)),
+    ("transactions-coordinator", REGISTRY.machine("transactions-coordinator"), Limits()),
+    ("recovery", REGISTRY.machine("recovery"), Limits()),
+)
+"""Searches by workers. A limit ends one early in a level that leads to eight times as many states as there were."""
 
 
 def workers(quick: bool, count: int) -> bool:
-    """Explore models by one process and by workers; one line each."""
+    """Explore models by one process and by workers; one line each.
+
+    What idle cores would take is the CPU time of the searching process and of the longest worker in each turn.
+    """
     columns = (
         f"{'states':>10}{'s':>8}{f'{count} workers':>12}{'speed-up':>10}{'CPU s':>8}{'of workers':>12}{'ratio':>7}"
+        f"{'on idle cores':>15}{'speed-up':>10}"
     )
-    print(f"\n{'model, plain engine':34}{columns}  load")
+    print(f"\n{'search, plain engine':36}{columns}  load")
     agrees = True
-    for name in SHARED[-2:] if quick else SHARED:
-        one, seconds, cpu = timed(name, 1)
-        shared, seconds_shared, cpu_shared = timed(name, count)
+    for name, machine, limits in SHARED[-2:] if quick else SHARED:
+        one, seconds, cpu, _ = timed(machine, limits, 1)
+        shared, seconds_shared, cpu_shared, idle = timed(machine, limits, count)
         agrees &= one == shared
         walls = f"{seconds:>8.1f}{seconds_shared:>12.1f}{seconds / seconds_shared:>10.2f}"
-        cpus = f"{cpu:>8.1f}{cpu_shared:>12.1f}{cpu_shared / cpu:>7.2f}"
-        print(f"{name:34}{one.distinct:>10,}{walls}{cpus}  {os.getloadavg()[0]:.1f}", flush=True)
+        cpus = f"{cpu:>8.1f}{cpu_shared:>12.1f}{cpu_shared / cpu:>7.2f}{idle:>15.2f}{cpu / idle:>10.2f}"
+        print(f"{name:36}{one.distinct:>10,}{walls}{cpus}  {os.getloadavg()[0]:.1f}", flush=True)
     return agrees
 
 
@@ -277,12 +292,15 @@ def spent(machine: Machine[Any], converges: bool, count: int) -> tuple[Explorati
     return found, cpu, own, own - phases.meanwhile_s + phases.longest_s
 
 
-def timed(name: str, count: int) -> tuple[Exploration[Any], float, float]:
-    """An exploration by so many workers, its seconds, and the CPU seconds of all its processes."""
-    machine, began, cpu = REGISTRY.machine(name), time.monotonic(), cpu_of_all()
+def timed(machine: Machine[Any], limits: Limits, count: int) -> tuple[Exploration[Any], float, float, float]:
+    """An exploration by so many workers, its seconds, the CPU seconds of all its processes, and of it with each turn's
+    longest worker."""
+    turns, began, cpu, own = Turns(), time.monotonic(), cpu_of_all(), time.process_time()
     engine = Engine.PLAIN if count == 1 else None
-    found = explore(machine, stop=Stop.EACH, converges=True, engine=engine, workers=count)
-    return found, time.monotonic() - began, cpu_of_all() - cpu
+    with turns.measured():
+        found = explore(machine, limits=limits, stop=Stop.EACH, converges=True, engine=engine, workers=count)
+    own = time.process_time() - own
+    return found, time.monotonic() - began, cpu_of_all() - cpu, own + turns.longest_s
 
 
 def cpu_of_all() -> float:

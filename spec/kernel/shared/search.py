@@ -4,8 +4,10 @@ The search itself knows of each state only the step that led there first, in eig
 gives numbers, decides where a search ends, and rebuilds traces. All else happens in the shares
 (`spec.kernel.shared.share`), which are processes (`spec.kernel.shared.processes`), or stand in one (in tests).
 
-What happens in a level is put in the order in which the plain engine would have met it, so that a violation, a limit or
-a rule that raises ends the search at the same step, with the same counts, whatever the number of shares.
+A level is expanded in parts, since a level may have ten times as many states as all before it, and what is taken behind
+the end of a search is taken in vain. What happens in a part is put in the order in which the plain engine would have
+met it, so that a violation, a limit or a rule that raises ends the search at the same step, with the same counts,
+whatever the number of shares.
 """
 
 from __future__ import annotations
@@ -32,12 +34,15 @@ from tidegauge.spec.kernel.shared.share import Expanded, Judged, Tallies, place_
 from tidegauge.spec.kernel.state_sequence import StateSequence
 from tidegauge.spec.kernel.traces import Step, Trace
 
-__all__ = ["Crew", "DiedError", "OrderError", "SharedSearch", "Watch"]
+__all__ = ["LEAST", "MOST", "Crew", "DiedError", "OrderError", "SharedSearch", "Watch"]
 
 S = TypeVar("S")
 
 Watch = Callable[[int, int, int], bool]
-"""Called with a share, the states that it has expanded in this level and the steps taken: whether the time is up."""
+"""Called with a share, the states that it has expanded in this part and the steps taken: whether the time is up."""
+
+MOST, LEAST = 4096, 128
+"""States of a part, by the number of shares: so many that shares seldom wait for each other; near a limit so few."""
 
 
 class Crew(Protocol):
@@ -95,6 +100,7 @@ class SharedSearch(Search[S]):
         *,
         symmetry: bool = False,
         converges: bool = False,
+        most: int = MOST,
     ) -> None:
         super().__init__(machine, limits, stop, clock, progress, converges=converges)
         self.crew = crew
@@ -105,6 +111,9 @@ class SharedSearch(Search[S]):
         self._owners: array[int] = array("H")
         self._closed = 0
         """States below have been expanded: of them all fair steps are known."""
+        self._most, self._least = most * crew.count, min(LEAST, most) * crew.count
+        self._found_by_each = float(self._most)
+        """New states of each one that was expanded, in the last part."""
         self._symmetry = symmetry
         self._is_checked = True
         """Whether traces are held against the states of the shares."""
@@ -127,12 +136,26 @@ class SharedSearch(Search[S]):
     # --- a level -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._level("begin", None)
+        self._take("begin", (), 0, None)
 
     def expand(self, start: int, end: int) -> None:
-        watch = _Watching(self, start)
+        while start < end:
+            until = min(end, start + self._most_at_once())
+            self._expand_part(start, until)
+            start = until
+
+    def _most_at_once(self) -> int:
+        """How many states to expand before new ones are numbered: about as many as lead to the limit of states."""
+        if self.limits.states is None:
+            return self._most
+        lacking = self.limits.states + 1 - self.distinct
+        expected = lacking / max(self._found_by_each, 1 / self._most)
+        return max(self._least, min(self._most, int(expected)))
+
+    def _expand_part(self, start: int, end: int) -> None:
+        watch, known = _Watching(self, start), self.distinct
         try:
-            self._level("expand", watch)
+            self._take("expand", (end,), end, watch)
         except DiedError as error:
             self.expanding = max(error.at, 0)
             if error.at < 0:
@@ -141,10 +164,12 @@ class SharedSearch(Search[S]):
         if watch.is_over:
             self.expanding = start + watch.all_expanded
             raise Finished(Cut.SECONDS)
+        self._found_by_each = (self.distinct - known) / (end - start)
 
-    def _level(self, turn: str, watch: _Watching | None) -> None:
+    def _take(self, turn: str, arguments: tuple[int, ...], end: int, watch: _Watching | None) -> None:
+        """All turns of a part, whose states are below `end`."""
         crew, shares = self.crew, range(self.crew.count)
-        expanded: list[Expanded] = crew.call(turn, [()] * crew.count, watch)
+        expanded: list[Expanded] = crew.call(turn, [arguments] * crew.count, watch)
         placed = crew.call("place", [([each.parcels[share] for each in expanded],) for share in shares])
         numbers = self._numbered(placed)
         pending = tuple(self.pending)
@@ -153,9 +178,9 @@ class SharedSearch(Search[S]):
             try:
                 self._happens(event)
             except Finished:
-                self._settle(judged, event, watch)
+                self._settle(judged, event, end, watch)
                 raise
-        self._settle(judged, None, watch)
+        self._settle(judged, None, end, watch)
 
     def _numbered(self, placed: Sequence[bytes]) -> list[array[int]]:
         """Number the new states in the order of the steps to them: by share, the numbers of its own."""
@@ -174,7 +199,7 @@ class SharedSearch(Search[S]):
         return numbers
 
     def _events(self, expanded: Sequence[Expanded], judged: Sequence[Judged]) -> list[_Event]:
-        """What happens in a level, in the order in which one process meets it."""
+        """What happens in a part, in the order in which one process meets it."""
         events = [_Event(step, _Phase.STEP_VIOLATED, place) for each in expanded for step, place in each.violations]
         events += [_Event(each.error[0], _Phase.RAISED, 0, each.error[1]) for each in expanded if each.error]
         events += [_Event(step, _Phase.VIOLATED, place) for each in judged for step, place in each.violations]
@@ -200,11 +225,11 @@ class SharedSearch(Search[S]):
             case _:
                 raise loaded_error(event.error)
 
-    def _settle(self, judged: Sequence[Judged], last: _Event | None, watch: _Watching | None) -> None:
-        """Count the level up to its last event, and forget the states behind it."""
+    def _settle(self, judged: Sequence[Judged], last: _Event | None, end: int, watch: _Watching | None) -> None:
+        """Count the part up to its last event, and forget the states behind it."""
         found_last = last is not None and last.phase >= _Phase.FULL
         step = None if last is None else last.step
-        self._closed = self.bounds[-1] if step is None else max(state_of(step), 0)
+        self._closed = end if step is None else max(state_of(step), 0)
         if watch is not None and watch.is_over:
             self._closed = watch.start
         told = [[each.told[share] for each in judged] for share in range(self.crew.count)]
@@ -330,7 +355,7 @@ class SharedSearch(Search[S]):
 
 
 class _Watching:
-    """How far the shares are in one level, and whether the time is up."""
+    """How far the shares are in one part, and whether the time is up."""
 
     def __init__(self, search: SharedSearch[Any], start: int) -> None:
         self.search, self.start = search, start

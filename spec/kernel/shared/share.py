@@ -1,9 +1,10 @@
 """One process's part of a search: the states that it owns, what it finds when it expands them, and what it is sent.
 
-A state belongs to the share that its hash says. The search goes on level by level, in four turns. All shares *expand*
-their states, and make a parcel for each other one of what that one owns. Each *places* what it was sent: it keeps what
-it does not know, by the step that led there first. The search sorts those steps, and so each share *numbers* its new
-states as one process would have, and checks what must hold in them. Last it *settles* what counts of the level.
+A state belongs to the share that its hash says. The search goes on level by level, and in a level part by part, in four
+turns. All shares *expand* those of the next states that they own, and make a parcel for each other one of what that one
+owns. Each *places* what it was sent: it keeps what it does not know, by the step that led there first. The search sorts
+those steps, and so each share *numbers* its new states as one process would have, and checks what must hold in them.
+Last it *settles* what counts of the part.
 
 A *step* is an integer: the number of the state that it leads out of, and its place among the steps of that state. Steps
 in order are the order in which one process takes them. Nothing here knows a process or a pipe.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import pickle
 from array import array
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -52,7 +53,7 @@ def place_of(step: int) -> int:
 
 @attrs.frozen
 class Expanded:
-    """What a share has found in a level."""
+    """What a share has found in a part of a part."""
 
     parcels: tuple[bytes, ...]
     """For each share what it owns."""
@@ -78,7 +79,7 @@ class Judged:
 
 @attrs.frozen
 class Tallies:
-    """What counts of a level: by class of action, and of states."""
+    """What counts of a part of a level: by class of action, and of states."""
 
     enabled: tuple[int, ...]
     taken: tuple[int, ...]
@@ -88,8 +89,8 @@ class Tallies:
 
 
 @attrs.define
-class _Level:
-    """What is kept of the level that is being expanded."""
+class _Part:
+    """What is kept of the states that are being expanded."""
 
     states: array[int] = attrs.field(factory=lambda: array("q"))
     kinds: array[int] = attrs.field(factory=lambda: array("H"))
@@ -124,7 +125,7 @@ class Share(Generic[S]):
         self.at = at if at is not None else [_INITIAL] * count
         """By share the state that it is expanding: what is told if it dies."""
         self.watch: Callable[[int, int], bool] = lambda expanded, taken: False
-        """Called now and then with the states expanded and the steps taken in a level: whether the search is over."""
+        """Called now and then with the states expanded and the steps taken in a part: whether the search is over."""
         self.values: Values[S] = Values(next(iter(machine.initial()), None))
         self.orbits = NamedOrbits(machine, self.values) if symmetry else None
         self.peers = [Peer(self.values) for _ in range(count)]
@@ -136,8 +137,11 @@ class Share(Generic[S]):
         self.keys: list[Key] = []
         self.numbers = array("q")
         """Of each state that it owns, in order."""
-        self.frontier: list[tuple[Key, S]] = []
-        self.level = _Level()
+        self.frontier: deque[tuple[Key, S]] = deque()
+        """States that it owns and has not expanded, in order."""
+        self._next = 0
+        """The place of the first of them among those that it owns."""
+        self.part = _Part()
         self.own = Parcel()
         """What it owns of what it has reached itself."""
         self.arrivals: list[tuple[int, int, int, Key, Key]] = []
@@ -152,42 +156,43 @@ class Share(Generic[S]):
 
     def begin(self) -> Expanded:
         """Reach the initial states, each of which is the owner's to keep."""
-        self.level = _Level()
+        self.part = _Part()
         for place, state in enumerate(self.machine.initial()):
             self._reach(self.values.key(state), state, -PLACES + place, _INITIAL)
         return Expanded(self._parcels(), (), None, 0)
 
-    def expand(self) -> Expanded:
-        """Take every step out of the newest states."""
-        self.level = _Level()
+    def expand(self, end: int) -> Expanded:
+        """Take every step out of its states below `end` that it has not expanded."""
+        self.part = _Part()
         violations: list[tuple[int, int]] = []
         error: tuple[int, bytes] | None = None
-        first = len(self.keys) - len(self.frontier)
-        for expanded, (key, state) in enumerate(self.frontier):
-            if not expanded % _LOOK and self.watch(expanded, len(self.level.kinds)):
+        for expanded in range(bisect_left(self.numbers, end) - self._next):
+            if not expanded % _LOOK and self.watch(expanded, len(self.part.kinds)):
                 break
-            number = self.at[self.index] = self.numbers[first + expanded]
-            self.level.states.append(number)
+            key, state = self.frontier.popleft()
+            number = self.at[self.index] = self.numbers[self._next]
+            self._next += 1
+            self.part.states.append(number)
             try:
                 self._expand_one(number, key, state, violations)
             except Exception as raised:
                 error = self._step, packed_error(raised)
                 break
             finally:
-                self.level.ends.append(len(self.level.kinds))
-                self.level.edge_ends.append(len(self.level.edges))
+                self.part.ends.append(len(self.part.kinds))
+                self.part.edge_ends.append(len(self.part.edges))
         self.at[self.index] = _INITIAL
-        return Expanded(self._parcels(), tuple(violations), error, len(self.level.states))
+        return Expanded(self._parcels(), tuple(violations), error, len(self.part.states))
 
     def _expand_one(self, number: int, key: Key, state: S, violations: list[tuple[int, int]]) -> None:
-        level, kinds, known, is_fair = self.level, self.kinds, self.known, self.machine.is_fair
+        part, kinds, known, is_fair = self.part, self.kinds, self.known, self.machine.is_fair
         key_after, step_invariants, with_edges = self.values.key_after, self.step_invariants, self.with_edges
         step = self._step = number * PLACES
         for action, after in self.machine.successors(state):
             kind = kinds.get(type(action))
             if kind is None:
                 kind = self._undeclared(type(action))
-            level.kinds.append(kind)
+            part.kinds.append(kind)
             for place, holds in enumerate(step_invariants):
                 if not holds(state, action, after):
                     violations.append((step, place))
@@ -196,7 +201,7 @@ class Share(Generic[S]):
             if target is None:
                 target = self._reach(reached, after, step, kind)
             if with_edges and is_fair(state, action, after):
-                level.edges.append(target)
+                part.edges.append(target)
             step = self._step = step + 1
         if step - number * PLACES > PLACES:
             raise ValueError(f"{step - number * PLACES} steps lead out of one state: workers count {PLACES} at most")
@@ -211,23 +216,23 @@ class Share(Generic[S]):
         number = self.known.get(orbit)
         if number is not None:
             return number
-        level = self.level
-        place = level.met.setdefault(orbit, len(level.reached))
-        if place == len(level.reached):
-            level.reached.append((step, kind, size, key))
+        part = self.part
+        place = part.met.setdefault(orbit, len(part.reached))
+        if place == len(part.reached):
+            part.reached.append((step, kind, size, key))
         return -1 - place
 
     def _parcels(self) -> tuple[bytes, ...]:
         """What was reached, for its owners."""
-        level = self.level
+        part = self.part
         parcels = [Parcel() for _ in range(self.count)]
-        level.routes = [[] for _ in parcels]
-        met = zip(level.met, self.values.hashes(level.met), level.reached, strict=True)
+        part.routes = [[] for _ in parcels]
+        met = zip(part.met, self.values.hashes(part.met), part.reached, strict=True)
         for place, (orbit, hashes, (step, kind, size, key)) in enumerate(met):
             owner = hash(hashes) % self.count
             parcels[owner].add(step, kind, size, key, orbit)
-            level.routes[owner].append(place)
-        level.met, level.reached = {}, []
+            part.routes[owner].append(place)
+        part.met, part.reached = {}, []
         self.own = parcels[self.index]
         pairs = enumerate(zip(parcels, self.peers, strict=True))
         return tuple(b"" if index == self.index else parcel.packed(peer) for index, (parcel, peer) in pairs)
@@ -256,7 +261,6 @@ class Share(Generic[S]):
     def number(self, numbers: bytes, pending: Sequence[str]) -> Judged:
         """Take the numbers of the new states, in order, and hold each against the invariants and the pending goals."""
         given = _integers(numbers)
-        self.frontier = []
         self.keys += [key for _, _, _, key, _ in self.arrivals]
         self.numbers += given
         for number, (_, _, _, _, orbit) in zip(given, self.arrivals, strict=True):
@@ -282,24 +286,24 @@ class Share(Generic[S]):
     # --- the fourth turn ---------------------------------------------------------------------------------------------
 
     def settle(self, last: int | None, found_last: bool, told: Sequence[bytes]) -> Tallies:
-        """Count what the level has up to the step `last`; `found_last`: whether what that one led to counts as found.
+        """Count what the part has up to the step `last`; `found_last`: whether what that one led to counts as found.
 
         `told` are the numbers of the states that were sent to each share.
         """
         self._keep_edges(told)
-        level = self.level
-        ends = level.ends
-        whole = len(level.states) if last is None else bisect_left(level.states, state_of(last))
-        taken = Counter(level.kinds[: ends[whole - 1]] if whole else [])
+        part = self.part
+        ends = part.ends
+        whole = len(part.states) if last is None else bisect_left(part.states, state_of(last))
+        taken = Counter(part.kinds[: ends[whole - 1]] if whole else [])
         enabled: Counter[int] = Counter()
         out_degrees: Counter[int] = Counter()
         begin = 0
         for end in ends[:whole]:
-            enabled.update(set(level.kinds[begin:end]))
+            enabled.update(set(part.kinds[begin:end]))
             out_degrees[end - begin] += 1
             begin = end
-        if last is not None and whole < len(level.states) and level.states[whole] == state_of(last):
-            cut = level.kinds[begin : min(begin + place_of(last) + 1, ends[whole])]
+        if last is not None and whole < len(part.states) and part.states[whole] == state_of(last):
+            cut = part.kinds[begin : min(begin + place_of(last) + 1, ends[whole])]
             taken.update(cut)
             enabled.update(set(cut))
         arrived = [
@@ -312,16 +316,16 @@ class Share(Generic[S]):
         return Tallies(rows[0], rows[1], rows[2], out_degrees, Counter(size for _, size in arrived))
 
     def _keep_edges(self, told: Sequence[bytes]) -> None:
-        level = self.level
+        part = self.part
         if not self.with_edges:
             return
         numbers: dict[int, int] = {}
-        for places, own in zip(level.routes, told, strict=True):
+        for places, own in zip(part.routes, told, strict=True):
             numbers.update(zip(places, _integers(own), strict=True))
         begin = 0
-        for end in level.edge_ends:
+        for end in part.edge_ends:
             self.degrees.append(end - begin)
-            self.targets.extend(edge if edge >= 0 else numbers[-1 - edge] for edge in level.edges[begin:end])
+            self.targets.extend(edge if edge >= 0 else numbers[-1 - edge] for edge in part.edges[begin:end])
             begin = end
 
     # --- in the end --------------------------------------------------------------------------------------------------

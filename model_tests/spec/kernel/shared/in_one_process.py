@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from tidegauge.spec.kernel.exploration import Exploration
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import UNLIMITED, Limits, Stop
-from tidegauge.spec.kernel.shared.search import SharedSearch, Watch
+from tidegauge.spec.kernel.shared.search import MOST, SharedSearch, Watch
 from tidegauge.spec.kernel.shared.share import Share
 
 S = TypeVar("S")
@@ -37,8 +37,10 @@ def explore_by_shares(
     stop: Stop = Stop.FIRST,
     symmetry: bool = False,
     converges: bool = True,
+    most: int = MOST,
 ) -> Exploration[S]:
-    """What `explore` finds with so many workers."""
+    """What `explore` finds with so many workers; `most`: states of a part, by the number of shares."""
     crew = crew_of(machine, count, symmetry=symmetry, with_edges=converges and bool(machine.converges))
-    search = SharedSearch(machine, limits, stop, None, None, crew, symmetry=symmetry, converges=converges)
+    how: dict[str, Any] = {"symmetry": symmetry, "converges": converges, "most": most}
+    search = SharedSearch(machine, limits, stop, None, None, crew, **how)
     return search.run()

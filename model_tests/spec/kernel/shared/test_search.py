@@ -20,12 +20,14 @@ from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine
 from tidegauge.spec.kernel.progress import Limits, Stop
 from tidegauge.spec.kernel.shared.orbits import NamedOrbits
-from tidegauge.spec.kernel.shared.search import OrderError
+from tidegauge.spec.kernel.shared.search import LEAST, MOST, OrderError
 from tidegauge.spec.kernel.shared.values import Values
 from tidegauge.spec.kernel.symmetry import AsymmetryError
 from tidegauge.spec.registry import REGISTRY
 
 COUNTS = (1, 2, 3)
+PARTS = (1, 3, MOST)
+"""States of a part of a level, by the number of shares."""
 
 
 def plainly(machine: Machine[Any], **how: Any) -> Exploration[Any]:
@@ -35,32 +37,38 @@ def plainly(machine: Machine[Any], **how: Any) -> Exploration[Any]:
 
 def both(machine: Machine[Any], count: int, **how: Any) -> tuple[Exploration[Any], Exploration[Any]]:
     """What the plain engine finds, and what so many shares find."""
-    return plainly(machine, **how), explore_by_shares(machine, count, **how)
+    most = how.pop("most", MOST)
+    return plainly(machine, **how), explore_by_shares(machine, count, most=most, **how)
 
 
+@pytest.mark.parametrize("most", PARTS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("stop", Stop)
 @pytest.mark.parametrize("machine", [DieHard(), Ceremony(), Shop(), Shut(), Unjust()], ids=lambda machine: machine.name)
-def test_small_machines_are_explored_alike(machine: Machine[Any], stop: Stop, count: int) -> None:
-    one, shared = both(machine, count, stop=stop)
+def test_small_machines_are_explored_alike(machine: Machine[Any], stop: Stop, count: int, most: int) -> None:
+    one, shared = both(machine, count, stop=stop, most=most)
     assert shared == one
 
 
 LIMITS = [Limits(states=1), Limits(states=7), Limits(states=15), Limits(depth=1), Limits(depth=3)]
 
 
+@pytest.mark.parametrize("most", PARTS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("limits", LIMITS)
-def test_a_limit_cuts_at_the_same_state(limits: Limits, count: int) -> None:
-    one, shared = both(DieHard(), count, limits=limits, stop=Stop.NEVER)
+def test_a_limit_cuts_at_the_same_state(limits: Limits, count: int, most: int) -> None:
+    one, shared = both(DieHard(), count, limits=limits, stop=Stop.NEVER, most=most)
     assert shared == one
     assert one.cut is not None
 
 
+@pytest.mark.parametrize("most", PARTS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("capacities", [(3, 3), (2, 2, 4), (5, 5, 5)])
-def test_one_state_of_each_orbit_is_kept_and_it_is_the_same_one(capacities: tuple[int, ...], count: int) -> None:
-    one, shared = both(DieHard(capacities), count, symmetry=True, stop=Stop.NEVER)
+def test_one_state_of_each_orbit_is_kept_and_it_is_the_same_one(
+    capacities: tuple[int, ...], count: int, most: int
+) -> None:
+    one, shared = both(DieHard(capacities), count, symmetry=True, stop=Stop.NEVER, most=most)
     assert shared == one
     assert one.orbits is not None
     assert one.orbits > one.distinct
@@ -95,8 +103,9 @@ def test_random_machines_are_explored_alike() -> None:
     for seed in range(amount(36, deep=3000)):
         stop = (Stop.FIRST, Stop.EACH, Stop.NEVER)[seed % 3]
         limits = Limits(states=60) if seed % 4 else Limits(states=1 + seed % 90, depth=2 + seed % 7)
-        one, shared = both(RandomMachine(seed), 1 + seed % 3, stop=stop, limits=limits)
-        assert shared == one, f"RandomMachine({seed}), {1 + seed % 3} shares, {stop}, {limits}"
+        most = (1, 2, 5, 16, MOST)[seed % 5]
+        one, shared = both(RandomMachine(seed), 1 + seed % 3, stop=stop, limits=limits, most=most)
+        assert shared == one, f"RandomMachine({seed}), {1 + seed % 3} shares, parts of {most}, {stop}, {limits}"
         reached |= {found.invariant for found in one.violations} | {str(one.cut)}
         reached |= {"lasso"} if one.convergence and one.convergence.lassos else set()
     assert reached >= {"step", "invariant 0", "invariant 1", "None", "Cut.STATES", "Cut.DEPTH", "lasso"}
@@ -132,18 +141,19 @@ class Cracked(DieHard):
         return {"Whole": whole}
 
 
+@pytest.mark.parametrize("most", PARTS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("where", ["actions", "is_fair", "invariants"])
 @pytest.mark.parametrize("alarm", [(0, 3), (3, 3), (1, 5), (1, 0), (9, 9)])
 def test_a_rule_that_raises_is_told_unless_a_violation_comes_first(
-    where: str, alarm: tuple[int, int], count: int
+    where: str, alarm: tuple[int, int], count: int, most: int
 ) -> None:
     machine = Cracked(where=where, alarm=alarm)
     found: list[Exploration[Table] | str] = []
     notes: list[str] = []
     for workers in (0, count):
         try:
-            found.append(explore_by_shares(machine, workers) if workers else plainly(machine))
+            found.append(explore_by_shares(machine, workers, most=most) if workers else plainly(machine))
         except AssertionError as error:
             found.append(str(error))
             notes.append(error.__notes__[-1])
@@ -219,11 +229,73 @@ class Waits(DieHard):
         return {"the first is empty": lambda state: not state.jugs[0].litres}
 
 
+@pytest.mark.parametrize("most", PARTS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("limits", [*LIMITS, Limits(states=4), Limits(depth=7), Limits()])
-def test_a_search_that_was_cut_checks_goals_in_the_states_that_were_expanded(limits: Limits, count: int) -> None:
-    one, shared = both(Waits(), count, limits=limits, stop=Stop.NEVER)
+def test_a_search_that_was_cut_checks_goals_in_the_states_that_were_expanded(
+    limits: Limits, count: int, most: int
+) -> None:
+    one, shared = both(Waits(), count, limits=limits, stop=Stop.NEVER, most=most)
     assert shared == one
+
+
+@attrs.frozen
+class Add(Action):
+    digit: int
+
+
+@attrs.frozen
+class Numerals(Machine[int]):
+    """Twenty states follow each one, so that a level has nearly twenty times as many as all before it."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (Add,)
+    asked: ClassVar[list[int]] = []
+    bad: int = -1
+
+    def initial(self) -> Iterable[int]:
+        yield 1
+
+    def actions(self, state: int) -> Iterator[Action]:
+        self.asked.append(state)
+        yield from map(Add, range(20))
+
+    def step(self, state: int, action: Action) -> int:
+        assert isinstance(action, Add)
+        return 20 * state + action.digit
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[int]]:
+        return {"Good": lambda state: state != self.bad}
+
+
+@pytest.mark.parametrize(
+    ("machine", "limits"),
+    [
+        (Numerals(), Limits(states=9000)),
+        (Numerals(), Limits(states=12_000)),
+        (Numerals(bad=20**3), Limits()),
+        (Numerals(bad=20**4 + 3), Limits()),
+    ],
+    ids=["a limit", "a larger limit", "a violation", "a violation in a large level"],
+)
+def test_little_is_expanded_behind_the_end_of_a_search(machine: Numerals, limits: Limits) -> None:
+    """The last level has 8,000 states and leads to 160,000, of which next to none count."""
+    machine.asked.clear()
+    one = plainly(machine, limits=limits)
+    alone = len(set(machine.asked))
+    machine.asked.clear()
+    shared = explore_by_shares(machine, 2, limits=limits, most=300)
+    assert shared == one
+    assert one.cut is not None
+    assert alone <= len(set(machine.asked)) <= alone + 600
+    if limits.states is not None:
+        assert len(set(machine.asked)) <= alone + 2 * LEAST
+
+
+def test_a_search_that_has_as_many_states_as_its_limit_comes_to_its_end() -> None:
+    one, shared = both(DieHard(), 2, limits=Limits(states=16), stop=Stop.NEVER, most=1)
+    assert shared == one
+    assert (one.cut, one.distinct) == (None, 16)
 
 
 def test_a_share_whose_time_is_up_expands_no_more() -> None:
@@ -232,7 +304,7 @@ def test_a_share_whose_time_is_up_expands_no_more() -> None:
     first = share.place(begun.parcels)
     share.number(array("q", [0]).tobytes(), ())
     share.watch = lambda expanded, taken: True
-    assert (len(first), share.expand().expanded) == (8, 0)
+    assert (len(first), share.expand(8).expanded) == (8, 0)
 
 
 @attrs.frozen
