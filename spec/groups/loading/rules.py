@@ -69,7 +69,7 @@ class LoadingRules(GuardedMachine[State]):
 
     def changed(self, before: Group | None, after: Group | None) -> Iterator[Change]:
         """The records by which one group becomes the other, in Kafka's order."""
-        nobody = evolve(empty(self.members), epoch=0, target_epoch=0)
+        nobody = empty(self.members)
         old, new = before or nobody, after or nobody
         for number, member in enumerate(old.members):
             if member is not None and new.members[number] is None:
