@@ -385,13 +385,12 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`entry.place >= max(ended, default=NONE)`": "a value and a marker are in different places, none of which is -1",
     "spec/offsets/rules.py OffsetRules.counts_more: `committed.place < value.place` -> "
     "`committed.place <= value.place`": "two values are in different places",
-    "spec/compaction/transactional.py returned: `entry.is_marker and (not entry.is_empty) and (entry.kind is "
-    "Kind.ABORT)` -> `entry.is_marker and entry.kind is Kind.ABORT`": (
+    "spec/compaction/transactional.py returned: `not entry.is_empty and entry.kind is Kind.ABORT` -> "
+    "`entry.kind is Kind.ABORT`": (
         "the index names a transaction up to its marker, and no other marker of its producer lies in it"
     ),
-    "spec/compaction/transactional.py CleaningRules.keeps: `entry.offset >= map_.end` -> `entry.offset > map_.end`": (
-        "the map has nothing at its end, and no tombstone there has a time"
-    ),
+    "spec/compaction/transactional.py returned: `one.first <= entry.offset <= one.last` -> "
+    "`one.first <= entry.offset < one.last`": "at its end is the marker, or nothing",
     "spec/compaction/transactional.py CleaningRules.cleaned: `entry.is_marker and (not entry.is_empty)` -> "
     "`entry.is_marker`": "a marker loses its record when nothing of its transaction is left: it is not needed",
     "spec/compaction/transactional.py CleaningRules.cleaned: `False` -> `True`": (

@@ -192,7 +192,7 @@ class Compaction(Machine[State]):
             return True
         if record.offset < dict(round_.offsets).get(record.key, record.offset):
             return False
-        return record.value != DELETED or record.horizon == NEVER or state.now < record.horizon
+        return record.horizon == NEVER or state.now < record.horizon
 
     def meets(self, round_: Round, record: Record) -> bool:
         """Whether a tombstone's time begins: only once the values that it is for are gone, or are going now."""
@@ -269,7 +269,7 @@ class Compaction(Machine[State]):
             case BeginRound() if round_ is not None or state.clean >= state.segments[-1].base:
                 return "nothing is dirty, or a round is under way"
             case CleanGroup(count):
-                if round_ is None or swapping or round_.reached >= round_.end:
+                if round_ is None or swapping:
                     return "there is nothing to go over"
                 group = self.group(state, round_, count)
                 return "" if len(group) == count and group[-1].base < round_.end else "so many are not left"

@@ -142,7 +142,7 @@ def returned(state: State) -> Iterator[Entry]:
         if entry.offset >= bound:
             return
         leaves_out |= {one.producer for one in state.aborted if one.first <= entry.offset <= one.last}
-        if entry.is_marker and not entry.is_empty and entry.kind is Kind.ABORT:
+        if not entry.is_empty and entry.kind is Kind.ABORT:
             leaves_out.discard(entry.producer)
         elif not entry.is_marker and not entry.is_empty and entry.producer not in leaves_out:
             yield entry
@@ -190,11 +190,9 @@ class CleaningRules:
         return not entry.is_empty and not entry.is_marker and not self.is_aborted(state, entry)
 
     def keeps(self, state: State, map_: Map, entry: Entry) -> bool:
-        """Whether a record stays: none that is aborted; beyond the map all; the newest of its key."""
+        """Whether a record stays: none that is aborted; else the newest of its key, and all beyond the map."""
         if entry.is_empty or self.is_aborted(state, entry):
             return False
-        if entry.offset >= map_.end:
-            return True
         return not map_.has_later(entry) and (entry.value != DELETED or not self.is_due(state, entry))
 
     def keeps_marker(self, state: State, map_: Map, entry: Entry, *, needed: bool) -> bool:
