@@ -21,7 +21,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import changes, plain
 from tidegauge.spec.kernel.codec import encode
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.kernel.fields import fields_of
+from tidegauge.spec.kernel.fields import fields_of, names_of
 from tidegauge.spec.kernel.guarded import EnumeratingMachine, GuardedMachine
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled, constants_of
 from tidegauge.spec.recovery.actions import StartAnew
@@ -313,18 +313,22 @@ def crossed(rng: Random, one: Any, other: Any) -> Any:
 
 def nudged(rng: Random, value: Any) -> Any:
     """A value with one of its numbers, truth values or members of an enumeration another one, each as likely."""
-    path = rng.choice(list(_leaves(value)) or [()])
-    return _with_leaf(rng, value, path)
+    found: list[tuple[str | int, ...]] = []
+    _find_leaves(value, (), found)
+    return _with_leaf(rng, value, rng.choice(found or [()]))
 
 
-def _leaves(value: Any) -> Iterator[tuple[str | int, ...]]:
+def _find_leaves(value: Any, path: tuple[str | int, ...], found: list[tuple[str | int, ...]]) -> None:
     """Where in a value its numbers and the like are."""
-    if isinstance(value, bool | int | Enum):
-        yield ()
+    if isinstance(value, (int, Enum)):
+        found.append(path)
     elif isinstance(value, tuple):
-        yield from ((place, *path) for place, inner in enumerate(value) for path in _leaves(inner))
+        for place, inner in enumerate(value):
+            _find_leaves(inner, (*path, place), found)
     else:
-        yield from ((name, *path) for name, inner in fields_of(value) for path in _leaves(inner))
+        kind: Any = type(value)
+        for name in names_of(kind):
+            _find_leaves(getattr(value, name), (*path, name), found)
 
 
 def _with_leaf(rng: Random, value: Any, path: tuple[str | int, ...]) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import cache
 from itertools import zip_longest
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import attrs
 
-from tidegauge.spec.kernel.fields import changed_fields_of, fields_of
+from tidegauge.spec.kernel.fields import changed_fields_of, fields_of, names_of
 from tidegauge.spec.kernel.machine import Action
 
 T = TypeVar("T")
@@ -41,16 +43,23 @@ class Change:
 
 def changes(before: object, after: object, path: str = "") -> Iterator[Change]:
     """The innermost differences between two values of the same type, in the order of their fields."""
-    if before == after:
+    found: list[Change] = []
+    _look_for_changes(before, after, path, found)
+    return iter(found)
+
+
+def _look_for_changes(before: object, after: object, path: str, found: list[Change]) -> None:
+    if before is after or before == after:  # most of a state is the very same object after a step
         return
-    if type(before) is type(after) and attrs.has(type(before)):
-        for (name, old), (_, new) in zip(fields_of(before), fields_of(after), strict=True):
-            yield from changes(old, new, f"{path}.{name}" if path else name)
+    kind: Any = type(before)
+    if (names := names_of(kind)) and kind is type(after):
+        for name in names:
+            _look_for_changes(getattr(before, name), getattr(after, name), f"{path}.{name}" if path else name, found)
     elif isinstance(before, tuple) and isinstance(after, tuple):
         for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=ABSENT)):
-            yield from changes(old, new, f"{path}[{index}]")
-    else:
-        yield Change(path, before, after)
+            _look_for_changes(old, new, f"{path}[{index}]", found)
+    elif kind is not type(after) or not attrs.has(kind):
+        found.append(Change(path, before, after))
 
 
 def plain(value: object) -> str:
@@ -58,19 +67,31 @@ def plain(value: object) -> str:
 
     Fields at their defaults are left out, but those of an action: they say to whom and with what.
     """
-    if isinstance(value, Missing):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, frozenset):
-        return "{" + ", ".join(plain(item) for item in ordered(value)) + "}"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(plain(item) for item in value) + "]"
-    if attrs.has(type(value)):
-        fields = fields_of(value) if isinstance(value, Action) else changed_fields_of(value)
-        told = ", ".join(f"{name}={plain(inner)}" for name, inner in fields)
-        return f"{type(value).__name__}({told})"
-    return str(value)
+    kind: Any = type(value)
+    return _writer_of(kind)(value)
+
+
+@cache
+def _writer_of(kind: type) -> Callable[[Any], str]:
+    """What writes a value of a class."""
+    if issubclass(kind, Enum):
+        return str if issubclass(kind, Missing) else attrgetter("name")
+    if issubclass(kind, frozenset):
+        return _plain_set
+    if issubclass(kind, tuple):
+        return _plain_row
+    if not attrs.has(kind):
+        return str
+    fields = fields_of if issubclass(kind, Action) else changed_fields_of
+    return lambda value: f"{kind.__name__}({', '.join([f'{name}={plain(inner)}' for name, inner in fields(value)])})"
+
+
+def _plain_set(value: frozenset[Any]) -> str:
+    return "{" + ", ".join([plain(item) for item in ordered(value)]) + "}"
+
+
+def _plain_row(value: tuple[Any, ...]) -> str:
+    return "[" + ", ".join([plain(item) for item in value]) + "]"
 
 
 def ordered(items: frozenset[T]) -> list[T]:
