@@ -53,6 +53,7 @@ _TOGETHER = {
     "Spark": (
         "docs/test_code_blocks.py",
         *(f"spark_check/test_{name}.py" for name in ("catalyst", "exploring", "huge", "job", "judging", "streaming")),
+        *(f"spark_check/test_{name}.py" for name in ("damaged_parquet", "delta", "hdfs", "iceberg")),
     ),
     "groups": tuple(
         f"simulation/test_{name}.py"

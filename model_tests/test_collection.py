@@ -106,6 +106,14 @@ def test_the_files_that_are_told_apart_are_there() -> None:
         assert (conftest._HERE / name).exists(), name
 
 
+def test_one_worker_runs_all_that_takes_the_session_of_spark() -> None:
+    """A file that is forgotten has a JVM of its own started and warmed up."""
+    files = (conftest._HERE / "spark_check").glob("test_*.py")
+    asking = {f"spark_check/{file.name}" for file in files if "spark: SparkSession" in file.read_text()}
+    assert asking <= {*conftest._TOGETHER["Spark"]}
+    assert asking
+
+
 @pytest.mark.parametrize(("dist", "is_ours"), [("loadfile", True), ("load", False)])
 def test_one_worker_runs_the_files_that_share_something(dist: str, is_ours: bool) -> None:
     config: Any = SimpleNamespace(getoption={"dist": dist}.__getitem__, getvalue={"tx": ["2*popen"]}.__getitem__)
