@@ -396,6 +396,18 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "spec/compaction/transactional.py CleaningRules.cleaned: `False` -> `True`": (
         "whether it is needed is asked of markers alone"
     ),
+    "spec/membership/succession.py Succession.sometimes: `let_in_early(state) and state.registered is not None and "
+    "(state.registered.process.directory_id == OTHER)` -> `let_in_early(state) and "
+    "state.registered.process.directory_id == OTHER`": "who is let in is registered: for the type checker",
+    "spec/membership/moves.py Moves._no_work: `state.hosted or 0` -> `state.hosted`": "for the type checker",
+    "spec/membership/moves.py Moves._is_copied: `own is not None and future is not None and (own.records == "
+    "future.records)` -> `future is not None and own.records == future.records`": (
+        "a log that is copied is there: for the type checker"
+    ),
+    "spec/membership/moves.py Moves._adopted: `not is_successor and (not self.may_drop(offline))` -> "
+    "`not self.may_drop(offline)`": (
+        "what a future log succeeds lies in the other one of two directories: if it is found, none is offline"
+    ),
     "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
         "what is the same message is equal: the operand saves comparing"
     ),

@@ -276,7 +276,6 @@ class Membership(Machine[World]):
                 "A log is followed only if it begins with what was read of it before.",
                 lambda before, action, after: (
                     not isinstance(action, Pull)
-                    or after.refused
                     or after.read is None
                     or after.read[: len(before.noted)] == before.noted
                 ),

@@ -205,7 +205,8 @@ class Moves(Machine[Disks]):
                 return evolve(self._appended(state, state.hosted), acknowledged=state.acknowledged + 1)
             case WriteDown():
                 offsets = [state.written[d] if d in state.full | state.offline else 0 for d in DIRECTORIES]
-                offsets[state.hosted or 0] = state.acknowledged
+                assert state.hosted is not None
+                offsets[state.hosted] = state.acknowledged
                 return evolve(state, written=tuple(offsets), noted=max(state.noted, state.acknowledged))
             case Tell():
                 return evolve(state, known=state.hosted)
@@ -236,7 +237,8 @@ class Moves(Machine[Disks]):
         own, future = self._log(state, source, As.OWN), self._log(state, target, As.FUTURE)
         match action:
             case Begin():
-                begun = evolve(state, moves=state.moves + 1, source=state.hosted or 0, stage=Stage.COPYING)
+                assert state.hosted is not None
+                begun = evolve(state, moves=state.moves + 1, source=state.hosted, stage=Stage.COPYING)
                 return self._with(begun, 1 - begun.source, NamedLog(As.FUTURE, state.life, begun.moves))
             case Copy():
                 assert own is not None
@@ -282,10 +284,10 @@ class Moves(Machine[Disks]):
             case Stage.NONE:
                 has_lost = state.hosted == directory
             case Stage.COPYING | Stage.PREPARED | Stage.LEAVING:
-                has_lost = directory == state.source
-                if not has_lost and state.stage is Stage.LEAVING:
+                if state.stage is Stage.LEAVING:
                     return evolve(state, hosted=None, is_lost=True, stage=Stage.NONE)
-                if has_lost and state.stage is not Stage.LEAVING:
+                has_lost = directory == state.source
+                if has_lost:
                     state = self._without(state, target, As.FUTURE, synced=False)
             case _:
                 if directory != target:
@@ -310,7 +312,7 @@ class Moves(Machine[Disks]):
         hosted = hosted if state.listed else None
         for directory in found.keys() - {hosted}:
             state = self._without(state, directory, As.OWN)
-        if hosted is not None and found[hosted].life != state.life and not state.acknowledged:
+        if hosted is not None and found[hosted].life != state.life:
             # Replication makes of the log of a former life what this one has: nothing yet.
             state = self._with(self._without(state, hosted, As.OWN), hosted, NamedLog(As.OWN, state.life))
         return evolve(state, hosted=hosted)
@@ -439,7 +441,7 @@ class Moves(Machine[Disks]):
                 and any(is_named(names, As.FUTURE) for names in state.names)
             ),
             "a replica is kept offline, since it may have moved": lambda state: (
-                state.running and bool(state.offline) and not self.may_make(state) and state.known not in state.offline
+                state.running and not self.may_make(state) and state.known not in state.offline
             ),
         }
 

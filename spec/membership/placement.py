@@ -147,7 +147,7 @@ class Placement(Machine[Host]):
 
     def is_told(self, state: Host) -> bool:
         """Where all directories work a replica may act before it is told; that none fails so soon is assumed."""
-        return state.hosted is None or state.known == state.hosted or bool(state.offline)
+        return state.known == state.hosted or bool(state.offline)
 
     def step(self, state: Host, action: Action) -> Host:
         if reason := self.guard(state, action):
@@ -186,7 +186,7 @@ class Placement(Machine[Host]):
         """Both directories are there: one log counts, the other is kept aside."""
         found = {directory: log for directory, log in enumerate(state.logs) if log is not None}
         hosted = self.that_counts(state.known, {directory: log.written for directory, log in found.items()})
-        aside = found.keys() - ({hosted} if state.listed and hosted is not None else set())
+        aside = found.keys() - ({hosted} if state.listed else set())
         return evolve(
             state,
             running=True,
@@ -251,10 +251,10 @@ class Placement(Machine[Host]):
         return {
             "two logs have records": lambda state: all(log is not None and log.written for log in state.logs),
             "a replica was made anew beside a former log": lambda state: (
-                state.hosted is not None and state.hosted not in state.offline and None not in state.logs
+                state.hosted is not None and None not in state.logs
             ),
             "a replica waits until the controller knows where it is": lambda state: (
-                state.running and state.hosted is not None and not self.may_act(state)
+                state.hosted is not None and not self.may_act(state)
             ),
         }
 
