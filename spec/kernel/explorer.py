@@ -141,14 +141,14 @@ def _by_workers(
 ) -> Exploration[S]:
     from tidegauge.spec.kernel.shared.processes import Processes
     from tidegauge.spec.kernel.shared.search import SharedSearch
-    from tidegauge.spec.kernel.shared.share import Share
+    from tidegauge.spec.kernel.shared.share import Share, kept_steps
 
     if symmetry:
         Orbits(machine)  # refuses a machine that declares none
-    with_edges = converges and bool(machine.converges)
+    keeps = kept_steps(machine, converges=converges, symmetry=symmetry)
 
     def make(index: int, at: MutableSequence[int]) -> Share[S]:
-        return Share(machine, index, workers, symmetry=symmetry, with_edges=with_edges, at=at)
+        return Share(machine, index, workers, symmetry=symmetry, keeps=keeps, at=at)
 
     with Processes(workers, make) as crew:
         search = SharedSearch(machine, limits, stop, clock, progress, crew, symmetry=symmetry, converges=converges)

@@ -46,7 +46,7 @@ class PlainSearch(Search[S]):
         self.renamings = self.orbits.renamings if self.orbits else ()
         self.edges = Edges() if converges and machine.converges else None
         follows = converges and machine.leads_to and not symmetry
-        self.steps: Steps[S] | None = Steps() if follows else None
+        self.steps = Steps() if follows else None
         self._states: list[S] = []
         self.parents = array("q")
         self.known: dict[object, int] = {}
@@ -144,5 +144,6 @@ class PlainSearch(Search[S]):
     def responses(self) -> Responses[S]:
         if self.steps is None:
             return super().responses()
-        names = self.steps.left_open(self.machine.leads_to, self._states)
+        has_come = {name: bytearray(map(one.then, self._states)) for name, one in self.machine.leads_to.items()}
+        names = self.steps.left_open(has_come)
         return responses(self.machine, self._states, self.trace, names=names)

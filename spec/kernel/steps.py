@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
 
 from tidegauge.spec.kernel.components import Edges
-from tidegauge.spec.kernel.machine import Action, LeadsTo
+from tidegauge.spec.kernel.machine import Action
 
-S = TypeVar("S")
 __all__ = ["Steps", "may_stay"]
 
 
@@ -28,7 +26,7 @@ def may_stay(component: Sequence[int], steps: Callable[[int], Iterable[tuple[int
     return never_disabled <= {action for one in component for action, target in steps(one) if target in members}
 
 
-class Steps(Generic[S]):
+class Steps:
     """All steps from the states of a search, in order: some twelve bytes each."""
 
     def __init__(self) -> None:
@@ -44,20 +42,25 @@ class Steps(Generic[S]):
         self._targets.append(target)
         self._actions.append(number if is_fair else -1 - number)
 
+    def add_all(self, actions: array[int], targets: array[int]) -> None:
+        """Steps from the state that is being expanded: of each the number of its action, or -1 less it, and target."""
+        self._actions.extend(actions)
+        self._targets.extend(targets)
+
     def close(self) -> None:
         """All steps from the state have been added; those of the next one follow."""
         self._starts.append(len(self._targets))
 
-    def left_open(self, owed: Mapping[str, LeadsTo[S]], states: Sequence[S]) -> tuple[str, ...]:
+    def left_open(self, has_come: Mapping[str, bytearray]) -> tuple[str, ...]:
         """The names of those that may be owed for ever; the others cannot, wherever they are owed.
 
-        A behaviour in which one never comes stays where one of them has not come. So all are asked together first.
+        `has_come`: by name, of each state whether it has come there. A behaviour in which one never comes stays where
+        one of them has not come. So all are asked together first.
         """
-        has_come = {name: bytearray(map(one.then, states)) for name, one in owed.items()}
         every = bytearray(map(all, zip(*has_come.values(), strict=True)))
         if not self._may_stay(every):
             return ()
-        return tuple(name for name, come in has_come.items() if len(owed) == 1 or self._may_stay(come))
+        return tuple(name for name, come in has_come.items() if len(has_come) == 1 or self._may_stay(come))
 
     def _may_stay(self, has_come: bytearray) -> bool:
         """Whether weak fairness lets a behaviour stay for ever in states in which it has not come."""

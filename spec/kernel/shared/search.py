@@ -15,9 +15,9 @@ from __future__ import annotations
 import pickle
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -26,12 +26,13 @@ from tidegauge.spec.kernel.components import Edges
 from tidegauge.spec.kernel.convergence import Convergence, converged
 from tidegauge.spec.kernel.exploration import Engine
 from tidegauge.spec.kernel.leads_to import Responses, responded
-from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Clock, Cut, Limits, OnProgress, Stop
 from tidegauge.spec.kernel.searching import Finished, Search
 from tidegauge.spec.kernel.shared.parcels import loaded_error
-from tidegauge.spec.kernel.shared.share import Expanded, Judged, Tallies, place_of, state_of
+from tidegauge.spec.kernel.shared.share import Expanded, Judged, Keeps, Tallies, kept_steps, place_of, state_of
 from tidegauge.spec.kernel.state_sequence import StateSequence
+from tidegauge.spec.kernel.steps import Steps
 from tidegauge.spec.kernel.traces import Step, Trace
 
 __all__ = ["LEAST", "MOST", "Crew", "DiedError", "OrderError", "SharedSearch", "Watch"]
@@ -309,17 +310,11 @@ class SharedSearch(Search[S]):
 
     def _edges(self) -> Edges:
         """The fair steps of all shares, by the numbers of their states."""
-        degrees: list[array[int]] = []
-        targets: list[array[int]] = []
-        for kept in self.crew.call("edges", [()] * self.crew.count):
-            for arrays, packed in zip((degrees, targets), kept, strict=True):
-                arrays.append(array("I"))
-                arrays[-1].frombytes(packed)
+        kept = self.crew.call("edges", [()] * self.crew.count)
+        parts = [_by_state(array("I", degrees), array("I", targets)) for degrees, targets in kept]
         edges = Edges()
-        following = [zip(*_spans(each), strict=True) for each in degrees]
         for owner in self._owners[: self._closed]:
-            begin, end = next(following[owner])
-            edges.add_all(targets[owner][begin:end])
+            edges.add_all(*next(parts[owner]))
             edges.close()
         return edges
 
@@ -333,7 +328,29 @@ class SharedSearch(Search[S]):
     def responded(self, cut: Cut | None) -> Responses[S] | None:
         if not self.converges or self.found or cut is not None or not self.machine.leads_to:
             return None
-        return responded(self.machine, self.machine.leads_to, self._owed, self.trace)
+        is_kept = kept_steps(self.machine, converges=True, symmetry=self._symmetry) is Keeps.ALL
+        names = self._left_open() if is_kept else self.machine.leads_to
+        return responded(self.machine, names, self._owed, self.trace)
+
+    def _left_open(self) -> tuple[str, ...]:
+        """What may be owed for ever, by the steps of all shares."""
+        steps, numbers = Steps(), dict[Action, int]()
+        parts: list[Iterator[list[array[int]]]] = []
+        for packed_degrees, packed_targets, packed_actions, packed in self.crew.call("steps", [()] * self.crew.count):
+            own = [numbers.setdefault(action, len(numbers)) for action in pickle.loads(packed)]
+            own += [-1 - number for number in reversed(own)]  # of -1 - n it is -1 less that of n
+            targets = array("I", packed_targets)
+            actions = array("q", map(own.__getitem__, array("q", packed_actions)))
+            parts.append(_by_state(array("I", packed_degrees), actions, targets))
+        for owner in self._owners:
+            steps.add_all(*next(parts[owner]))
+            steps.close()
+        told: list[dict[str, bytes]] = self.crew.call("has_come", [()] * self.crew.count)
+        has_come: dict[str, bytearray] = {}
+        for name in self.machine.leads_to:
+            come = [iter(each[name]) for each in told]
+            has_come[name] = bytearray(next(come[owner]) for owner in self._owners)
+        return steps.left_open(has_come)
 
     def _owed(self, name: str) -> dict[int, S]:
         """The states in which something is owed, by their numbers."""
@@ -377,11 +394,7 @@ class _Watching:
         return self.is_over
 
 
-def _spans(degrees: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Where the steps of each state begin and end, from how many they are."""
-    ends: list[int] = []
-    at = 0
-    for degree in degrees:
-        at += degree
-        ends.append(at)
-    return [0, *ends[:-1]] if ends else [], ends
+def _by_state(degrees: Iterable[int], *kept: array[int]) -> Iterator[list[array[int]]]:
+    """What is kept of the steps of each state, of which there are so many."""
+    for begin, end in pairwise(accumulate(degrees, initial=0)):
+        yield [each[begin:end] for each in kept]

@@ -17,6 +17,8 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, MutableSequence, Sequence
+from enum import Enum
+from itertools import accumulate, compress, pairwise
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -29,7 +31,7 @@ from tidegauge.spec.kernel.shared.orbits import NamedOrbits
 from tidegauge.spec.kernel.shared.parcels import Parcel, packed_error
 from tidegauge.spec.kernel.shared.values import Key, Peer, Values
 
-__all__ = ["PLACES", "Expanded", "Judged", "Share", "Tallies", "place_of", "state_of"]
+__all__ = ["PLACES", "Expanded", "Judged", "Keeps", "Share", "Tallies", "kept_steps", "place_of", "state_of"]
 
 S = TypeVar("S")
 
@@ -49,6 +51,23 @@ def state_of(step: int) -> int:
 def place_of(step: int) -> int:
     """The place of a step among those of its state."""
     return step % PLACES
+
+
+class Keeps(Enum):
+    """Which steps a share keeps beyond their level."""
+
+    NONE = 0
+    FAIR = 1
+    """The fair ones, by where they lead to: what goals are checked by."""
+    ALL = 2
+    """All, and their actions as well: what is owed is checked by these."""
+
+
+def kept_steps(machine: Machine[Any], *, converges: bool, symmetry: bool) -> Keeps:
+    """Which steps a search needs in the end; with symmetry the machine is asked again of what is owed."""
+    if converges and machine.leads_to and not symmetry:
+        return Keeps.ALL
+    return Keeps.FAIR if converges and machine.converges else Keeps.NONE
 
 
 @attrs.frozen
@@ -97,7 +116,9 @@ class _Part:
     """By step its class of action; those of a state end at `ends`."""
     ends: array[int] = attrs.field(factory=lambda: array("Q"))
     edges: array[int] = attrs.field(factory=lambda: array("q"))
-    """Targets of fair steps: the number of a state, or -1 - the place of one that has none yet."""
+    """Targets of steps that are kept: the number of a state, or -1 - the place of one that has none yet."""
+    actions: array[int] = attrs.field(factory=lambda: array("q"))
+    """The number of each such step's action, where that is kept; of one that is not fair -1 less that number."""
     edge_ends: array[int] = attrs.field(factory=lambda: array("Q"))
     met: dict[Key, int] = attrs.field(factory=dict)
     """States, or orbits, that this share did not own before, by their places."""
@@ -117,11 +138,11 @@ class Share(Generic[S]):
         count: int,
         *,
         symmetry: bool = False,
-        with_edges: bool = False,
+        keeps: Keeps = Keeps.NONE,
         at: MutableSequence[int] | None = None,
     ) -> None:
         self.machine, self.index, self.count = machine, index, count
-        self.with_edges = with_edges
+        self.keeps = keeps
         self.at = at if at is not None else [_INITIAL] * count
         """By share the state that it is expanding: what is told if it dies."""
         self.watch: Callable[[int, int], bool] = lambda expanded, taken: False
@@ -148,7 +169,9 @@ class Share(Generic[S]):
         """New states in order: the step, its class of action, the size of the orbit, the state, and the orbit."""
         self.asked: list[list[Key]] = []
         """By share: the orbits whose numbers it wants to know."""
-        self.degrees, self.targets = array("I"), array("I")
+        self.degrees, self.targets, self.actions = array("I"), array("I"), array("q")
+        """Of each state that was expanded how many steps are kept; of each of these where to, and its action."""
+        self.action_numbers: dict[Action, int] = {}
         self._step = 0
         """The step that is being taken: where a rule raises, if one does."""
 
@@ -186,7 +209,8 @@ class Share(Generic[S]):
 
     def _expand_one(self, number: int, key: Key, state: S, violations: list[tuple[int, int]]) -> None:
         part, kinds, known, is_fair = self.part, self.kinds, self.known, self.machine.is_fair
-        key_after, step_invariants, with_edges = self.values.key_after, self.step_invariants, self.with_edges
+        key_after, step_invariants, keeps = self.values.key_after, self.step_invariants, self.keeps
+        numbers = self.action_numbers
         step = self._step = number * PLACES
         for action, after in self.machine.successors(state):
             kind = kinds.get(type(action))
@@ -200,7 +224,11 @@ class Share(Generic[S]):
             target = known.get(reached) if self.orbits is None else None
             if target is None:
                 target = self._reach(reached, after, step, kind)
-            if with_edges and is_fair(state, action, after):
+            if keeps is Keeps.ALL:
+                of_action = numbers.setdefault(action, len(numbers))
+                part.actions.append(of_action if is_fair(state, action, after) else -1 - of_action)
+                part.edges.append(target)
+            elif keeps is Keeps.FAIR and is_fair(state, action, after):
                 part.edges.append(target)
             step = self._step = step + 1
         if step - number * PLACES > PLACES:
@@ -252,7 +280,7 @@ class Share(Generic[S]):
                     best = new.get(orbit)
                     if best is None or step < best[0]:
                         new[orbit] = step, kind, size, key
-            self.asked.append(asked if self.with_edges else [])
+            self.asked.append(asked if self.keeps is not Keeps.NONE else [])
         self.arrivals = sorted((*arrival, orbit) for orbit, arrival in new.items())
         return array("q", [step for step, *_ in self.arrivals]).tobytes()
 
@@ -317,7 +345,7 @@ class Share(Generic[S]):
 
     def _keep_edges(self, told: Sequence[bytes]) -> None:
         part = self.part
-        if not self.with_edges:
+        if self.keeps is Keeps.NONE:
             return
         numbers: dict[int, int] = {}
         for places, own in zip(part.routes, told, strict=True):
@@ -327,12 +355,33 @@ class Share(Generic[S]):
             self.degrees.append(end - begin)
             self.targets.extend(edge if edge >= 0 else numbers[-1 - edge] for edge in part.edges[begin:end])
             begin = end
+        self.actions += part.actions
 
     # --- in the end --------------------------------------------------------------------------------------------------
 
     def edges(self) -> tuple[bytes, bytes]:
         """How many fair steps lead out of each state that was expanded, in order, and where to."""
-        return self.degrees.tobytes(), self.targets.tobytes()
+        if self.keeps is not Keeps.ALL:
+            return self.degrees.tobytes(), self.targets.tobytes()
+        are_fair = [action >= 0 for action in self.actions]
+        before = [*accumulate(are_fair, initial=0)]
+        ends = [before[end] for end in accumulate(self.degrees, initial=0)]
+        degrees = array("I", [end - begin for begin, end in pairwise(ends)])
+        return degrees.tobytes(), array("I", compress(self.targets, are_fair)).tobytes()
+
+    def steps(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """How many steps lead out of each state, in order, where to, and the numbers of their actions; and these."""
+        kept = self.degrees.tobytes(), self.targets.tobytes(), self.actions.tobytes()
+        return *kept, pickle.dumps([*self.action_numbers], pickle.HIGHEST_PROTOCOL)
+
+    def has_come(self) -> dict[str, bytes]:
+        """By name of what is owed (`leads_to`), of each state, in order, whether it has come there."""
+        come = {name: bytearray() for name in self.machine.leads_to}
+        notes = [(come[name].append, one.then) for name, one in self.machine.leads_to.items()]
+        for state in map(self.values.state, self.keys):
+            for note, then in notes:
+                note(then(state))
+        return {name: bytes(each) for name, each in come.items()}
 
     def failures(self, numbers: Sequence[int]) -> dict[str, int]:
         """The first of these states in which each goal of `converges` is false."""

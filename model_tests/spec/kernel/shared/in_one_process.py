@@ -9,7 +9,7 @@ from tidegauge.spec.kernel.exploration import Exploration
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import UNLIMITED, Limits, Stop
 from tidegauge.spec.kernel.shared.search import MOST, SharedSearch, Watch
-from tidegauge.spec.kernel.shared.share import Share
+from tidegauge.spec.kernel.shared.share import Share, kept_steps
 
 S = TypeVar("S")
 
@@ -24,9 +24,9 @@ class InOneProcess:
         return [getattr(share, method)(*own) for share, own in zip(self.shares, arguments, strict=True)]
 
 
-def crew_of(machine: Machine[Any], count: int, *, symmetry: bool = False, with_edges: bool) -> InOneProcess:
-    shares = range(count)
-    return InOneProcess([Share(machine, share, count, symmetry=symmetry, with_edges=with_edges) for share in shares])
+def crew_of(machine: Machine[Any], count: int, *, symmetry: bool = False, converges: bool) -> InOneProcess:
+    keeps = kept_steps(machine, converges=converges, symmetry=symmetry)
+    return InOneProcess([Share(machine, share, count, symmetry=symmetry, keeps=keeps) for share in range(count)])
 
 
 def explore_by_shares(
@@ -40,7 +40,7 @@ def explore_by_shares(
     most: int = MOST,
 ) -> Exploration[S]:
     """What `explore` finds with so many workers; `most`: states of a part, by the number of shares."""
-    crew = crew_of(machine, count, symmetry=symmetry, with_edges=converges and bool(machine.converges))
+    crew = crew_of(machine, count, symmetry=symmetry, converges=converges)
     how: dict[str, Any] = {"symmetry": symmetry, "converges": converges, "most": most}
     search = SharedSearch(machine, limits, stop, None, None, crew, **how)
     return search.run()

@@ -12,7 +12,7 @@ import pytest
 from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.spec.kernel.fast.random_machines import RandomMachine
 from tidegauge.model_tests.spec.kernel.shared.in_one_process import crew_of, explore_by_shares
-from tidegauge.model_tests.spec.kernel.test_leads_to import Shop, Shut, Unjust
+from tidegauge.model_tests.spec.kernel.test_leads_to import Counter, Shop, Shut, Unjust, drawn
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard, Empty, Fill, Jug, Table
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.exploration import Engine, Exploration
@@ -109,6 +109,37 @@ def test_random_machines_are_explored_alike() -> None:
         reached |= {found.invariant for found in one.violations} | {str(one.cut)}
         reached |= {"lasso"} if one.convergence and one.convergence.lassos else set()
     assert reached >= {"step", "invariant 0", "invariant 1", "None", "Cut.STATES", "Cut.DEPTH", "lasso"}
+
+
+def test_random_graphs_owe_alike() -> None:
+    failed = 0
+    for seed in range(amount(120, deep=3000)):
+        one, shared = both(drawn(seed), 1 + seed % 3, most=(1, 2, MOST)[seed % 4 % 3])
+        assert shared == one, f"seed {seed}"
+        assert one.responses is not None
+        failed += bool(one.responses.lassos)
+    assert failed > 10
+
+
+@attrs.frozen
+class Counted(Shop):
+    """Notes of which states its steps were asked."""
+
+    asked: ClassVar[list[Counter]] = []
+
+    def actions(self, state: Counter) -> Iterator[Action]:
+        self.asked.append(state)
+        return super().actions(state)
+
+
+def test_what_is_always_served_is_not_asked_of_the_machine_again() -> None:
+    """By the steps that shares have kept nothing can be owed for ever, so no state is expanded twice."""
+    machine = Counted(clients=3)
+    machine.asked.clear()
+    found = explore_by_shares(machine, 2)
+    assert found.responses is not None
+    assert found.responses.holds
+    assert found.distinct == len(machine.asked) == 8
 
 
 @attrs.frozen
@@ -299,7 +330,7 @@ def test_a_search_that_has_as_many_states_as_its_limit_comes_to_its_end() -> Non
 
 
 def test_a_share_whose_time_is_up_expands_no_more() -> None:
-    (share,) = crew_of(DieHard(), 1, with_edges=False).shares
+    (share,) = crew_of(DieHard(), 1, converges=False).shares
     begun = share.begin()
     first = share.place(begun.parcels)
     share.number(array("q", [0]).tobytes(), ())
