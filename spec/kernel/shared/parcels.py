@@ -5,36 +5,33 @@ from __future__ import annotations
 import pickle
 import traceback
 from array import array
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 from tidegauge.spec.kernel.shared.values import Key, Peer
 
-__all__ = ["Parcel", "loaded_error", "packed_error"]
+__all__ = ["Parcel", "Reached", "loaded_error", "packed_error"]
+
+Reached: TypeAlias = tuple[int, int, int, Key, Key]
+"""The first step to a state, its class of action, the size of the orbit, the state, and the orbit."""
 
 
 class Parcel:
-    """States for one share: the first step to each, its class of action, the size of the orbit, state and orbit."""
+    """States for one share, with what led to them."""
 
-    def __init__(self) -> None:
-        self._steps, self._kinds, self._sizes = array("q"), array("h"), array("Q")
-        self._keys: list[Key] = []
-        self._orbits: list[Key] = []
+    def __init__(self, reached: Sequence[Reached]) -> None:
+        steps, kinds, sizes, keys, orbits = zip(*reached, strict=True) if reached else ((),) * 5
+        self._steps, self._kinds, self._sizes = array("q", steps), array("h", kinds), array("Q", sizes)
+        self._keys: Sequence[Key] = keys
+        self.orbits: Sequence[Key] = orbits
 
-    def __iter__(self) -> Iterator[tuple[int, int, int, Key, Key]]:
-        return zip(self._steps, self._kinds, self._sizes, self._keys, self._orbits, strict=True)
-
-    def add(self, step: int, kind: int, size: int, key: Key, orbit: Key) -> None:
-        self._steps.append(step)
-        self._kinds.append(kind)
-        self._sizes.append(size)
-        self._keys.append(key)
-        self._orbits.append(orbit)
+    def __iter__(self) -> Iterator[Reached]:
+        return zip(self._steps, self._kinds, self._sizes, self._keys, self.orbits, strict=True)
 
     def packed(self, peer: Peer[Any]) -> bytes:
         """As bytes, with what the peer has to learn first. Raises TypeError for what cannot be sent."""
         content: list[object] = [self._steps, self._kinds, self._sizes]
-        for keys in (self._keys, self._orbits) if self._orbits != self._keys else (self._keys,):
+        for keys in (self._keys, self.orbits) if self.orbits != self._keys else (self._keys,):
             columns = [array("I", numbers) for numbers in zip(*keys, strict=True)]
             content += [peer.definitions(columns), columns]
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
@@ -42,13 +39,13 @@ class Parcel:
     @classmethod
     def read(cls, packed: bytes, peer: Peer[Any]) -> Parcel:
         """What a peer has sent, in the numbers of this process."""
-        read = cls()
+        read = cls(())
         read._steps, read._kinds, read._sizes, *sent = pickle.loads(packed)
         keys = []
         for definitions, columns in zip(sent[::2], sent[1::2], strict=True):
             peer.learn(definitions)
             keys.append(peer.read(columns))
-        read._keys, read._orbits = keys[0], keys[-1]
+        read._keys, read.orbits = keys[0], keys[-1]
         return read
 
 

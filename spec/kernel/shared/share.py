@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, MutableSequence, Sequence
 from enum import Enum
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -28,7 +28,7 @@ from tidegauge.spec.kernel.coverage import Counts
 from tidegauge.spec.kernel.leads_to import owed_in
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.shared.orbits import NamedOrbits
-from tidegauge.spec.kernel.shared.parcels import Parcel, packed_error
+from tidegauge.spec.kernel.shared.parcels import Parcel, Reached, packed_error
 from tidegauge.spec.kernel.shared.values import Key, Peer, Values
 
 __all__ = ["PLACES", "Expanded", "Judged", "Keeps", "Share", "Tallies", "kept_steps", "place_of", "state_of"]
@@ -122,8 +122,8 @@ class _Part:
     edge_ends: array[int] = attrs.field(factory=lambda: array("Q"))
     met: dict[Key, int] = attrs.field(factory=dict)
     """States, or orbits, that this share did not own before, by their places."""
-    reached: list[tuple[int, int, int, Key]] = attrs.field(factory=list)
-    """By place: the first step there, its class of action, the size of the orbit, and the state."""
+    reached: list[Reached] = attrs.field(factory=list)
+    """By place what was met first."""
     routes: list[list[int]] = attrs.field(factory=list)
     """By share: the places of the states that were sent to it."""
 
@@ -163,11 +163,11 @@ class Share(Generic[S]):
         self._next = 0
         """The place of the first of them among those that it owns."""
         self.part = _Part()
-        self.own = Parcel()
+        self.own = Parcel(())
         """What it owns of what it has reached itself."""
-        self.arrivals: list[tuple[int, int, int, Key, Key]] = []
-        """New states in order: the step, its class of action, the size of the orbit, the state, and the orbit."""
-        self.asked: list[list[Key]] = []
+        self.arrivals: list[Reached] = []
+        """New states in order."""
+        self.asked: list[Sequence[Key]] = []
         """By share: the orbits whose numbers it wants to know."""
         self.degrees, self.targets, self.actions = array("I"), array("I"), array("q")
         """Of each state that was expanded how many steps are kept; of each of these where to, and its action."""
@@ -210,7 +210,7 @@ class Share(Generic[S]):
     def _expand_one(self, number: int, key: Key, state: S, violations: list[tuple[int, int]]) -> None:
         part, kinds, known, is_fair = self.part, self.kinds, self.known, self.machine.is_fair
         key_after, step_invariants, keeps = self.values.key_after, self.step_invariants, self.keeps
-        numbers = self.action_numbers
+        numbers, met, found, has_orbits = self.action_numbers, part.met, part.reached, self.orbits is not None
         step = self._step = number * PLACES
         for action, after in self.machine.successors(state):
             kind = kinds.get(type(action))
@@ -221,9 +221,15 @@ class Share(Generic[S]):
                 if not holds(state, action, after):
                     violations.append((step, place))
             reached = key_after(state, key, after)
-            target = known.get(reached) if self.orbits is None else None
-            if target is None:
+            if has_orbits:
                 target = self._reach(reached, after, step, kind)
+            elif (number_there := known.get(reached)) is not None:
+                target = number_there
+            else:  # what `_reach` does for a state
+                place = met.setdefault(reached, len(found))
+                if place == len(found):
+                    found.append((step, kind, 1, reached, reached))
+                target = -1 - place
             if keeps is Keeps.ALL:
                 of_action = numbers.setdefault(action, len(numbers))
                 part.actions.append(of_action if is_fair(state, action, after) else -1 - of_action)
@@ -247,19 +253,16 @@ class Share(Generic[S]):
         part = self.part
         place = part.met.setdefault(orbit, len(part.reached))
         if place == len(part.reached):
-            part.reached.append((step, kind, size, key))
+            part.reached.append((step, kind, size, key, orbit))
         return -1 - place
 
     def _parcels(self) -> tuple[bytes, ...]:
         """What was reached, for its owners."""
         part = self.part
-        parcels = [Parcel() for _ in range(self.count)]
-        part.routes = [[] for _ in parcels]
-        met = zip(part.met, self.values.hashes(part.met), part.reached, strict=True)
-        for place, (orbit, hashes, (step, kind, size, key)) in enumerate(met):
-            owner = hash(hashes) % self.count
-            parcels[owner].add(step, kind, size, key, orbit)
-            part.routes[owner].append(place)
+        part.routes = [[] for _ in self.peers]
+        for place, hashes in enumerate(self.values.hashes(part.met)):
+            part.routes[hash(hashes) % self.count].append(place)
+        parcels = [Parcel([part.reached[place] for place in route]) for route in part.routes]
         part.met, part.reached = {}, []
         self.own = parcels[self.index]
         pairs = enumerate(zip(parcels, self.peers, strict=True))
@@ -269,19 +272,19 @@ class Share(Generic[S]):
 
     def place(self, parcels: Sequence[bytes]) -> bytes:
         """Keep the states that were sent and are new, by the first steps to them; returns those steps, in order."""
-        new: dict[Key, tuple[int, int, int, Key]] = {}
+        new = {reached[-1]: reached for reached in self.own}
         self.asked = []
         for index, (peer, packed) in enumerate(zip(self.peers, parcels, strict=True)):
-            asked: list[Key] = []
             parcel = self.own if index == self.index else Parcel.read(packed, peer)
-            for step, kind, size, key, orbit in parcel:
-                asked.append(orbit)
+            self.asked.append(parcel.orbits if self.keeps is not Keeps.NONE else ())
+            for reached in parcel if index != self.index else ():
+                orbit = reached[-1]
                 if orbit not in self.known:
-                    best = new.get(orbit)
-                    if best is None or step < best[0]:
-                        new[orbit] = step, kind, size, key
-            self.asked.append(asked if self.keeps is not Keeps.NONE else [])
-        self.arrivals = sorted((*arrival, orbit) for orbit, arrival in new.items())
+                    best = new.setdefault(orbit, reached)
+                    if reached[0] < best[0]:
+                        new[orbit] = reached
+        self.own = Parcel(())
+        self.arrivals = sorted(new.values())
         return array("q", [step for step, *_ in self.arrivals]).tobytes()
 
     # --- the third turn ----------------------------------------------------------------------------------------------
@@ -291,18 +294,20 @@ class Share(Generic[S]):
         given = _integers(numbers)
         self.keys += [key for _, _, _, key, _ in self.arrivals]
         self.numbers += given
-        for number, (_, _, _, _, orbit) in zip(given, self.arrivals, strict=True):
-            self.known[orbit] = number
+        self.known.update(zip([orbit for _, _, _, _, orbit in self.arrivals], given, strict=True))
         violations: list[tuple[int, int]] = []
         goals: dict[str, int] = {}
         waiting = {name: self.machine.sometimes[name] for name in pending}
         error: tuple[int, bytes] | None = None
+        invariants, state_of_key, keep = [*enumerate(self.invariants)], self.values.state, self.frontier.append
         for number, (step, _, _, key, _) in zip(given, self.arrivals, strict=True):
-            state = self.values.state(key)
-            self.frontier.append((key, state))
+            state = state_of_key(key)
+            keep((key, state))
             try:
-                violations += [(step, place) for place, holds in enumerate(self.invariants) if not holds(state)]
-                for name in [name for name, holds in waiting.items() if holds(state)]:
+                for place, holds in invariants:
+                    if not holds(state):
+                        violations.append((step, place))
+                for name in [name for name, holds in waiting.items() if holds(state)] if waiting else ():
                     goals[name] = number
                     del waiting[name]
             except Exception as raised:
@@ -322,14 +327,11 @@ class Share(Generic[S]):
         part = self.part
         ends = part.ends
         whole = len(part.states) if last is None else bisect_left(part.states, state_of(last))
-        taken = Counter(part.kinds[: ends[whole - 1]] if whole else [])
-        enabled: Counter[int] = Counter()
-        out_degrees: Counter[int] = Counter()
-        begin = 0
-        for end in ends[:whole]:
-            enabled.update(set(part.kinds[begin:end]))
-            out_degrees[end - begin] += 1
-            begin = end
+        begins = [0, *ends[:whole]]
+        begin = begins[-1]
+        taken = Counter(part.kinds[:begin])
+        enabled = Counter(chain.from_iterable(map(set, (part.kinds[one:other] for one, other in pairwise(begins)))))
+        out_degrees = Counter(other - one for one, other in pairwise(begins))
         if last is not None and whole < len(part.states) and part.states[whole] == state_of(last):
             cut = part.kinds[begin : min(begin + place_of(last) + 1, ends[whole])]
             taken.update(cut)
