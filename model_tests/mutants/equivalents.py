@@ -408,6 +408,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`not self.may_drop(offline)`": (
         "what a future log succeeds lies in the other one of two directories: if it is found, none is offline"
     ),
+    "spec/published/pull_raft/state.py Server.renamed: `0` -> `1` in `[0]`": "the end of each server is written there",
+    "spec/published/pull_raft/actions.py Handle.guard: `response is not None and count_of(state.messages, response) is "
+    "not None` -> `count_of(state.messages, response) is not None`": "no message is None: for the type checker",
     "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
         "what is the same message is equal: the operand saves comparing"
     ),

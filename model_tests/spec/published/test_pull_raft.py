@@ -7,11 +7,13 @@ from typing import Any
 import attrs
 import pytest
 
+from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.published.kraft.state import NOBODY, Entry, Position
 from tidegauge.spec.published.pull_raft import variants
-from tidegauge.spec.published.pull_raft.machine import PullRaft
-from tidegauge.spec.published.pull_raft.state import PullEntriesRequest, Role, Server
+from tidegauge.spec.published.pull_raft.actions import AcceptPullEntriesRequest
+from tidegauge.spec.published.pull_raft.machine import PullRaft, leader_has_all_acked_values
+from tidegauge.spec.published.pull_raft.state import PullEntriesRequest, PullEntriesResponse, Role, Server
 from tidegauge.spec.published.pull_raft_2.actions import LearnOfLeader
 from tidegauge.spec.published.pull_raft_2.machine import PullRaft2
 from tidegauge.spec.published.pull_raft_2.state import UNKNOWN, LeaderNotifyRequest, second
@@ -84,3 +86,23 @@ def test_who_is_told_of_a_leader_with_its_vote_truncates_its_log_and_who_has_not
         for server in (1, 2)
     ]
     assert logs == [LOG[:2], diverging.log]
+
+
+def test_a_former_leader_may_lack_what_a_later_one_has_acknowledged() -> None:
+    """The property speaks of the leader of the latest epoch alone."""
+    (state,) = PullRaft(servers=3, values=1).initial()
+    former, latest, follower = state.servers
+    has_it = evolve(latest, role=Role.LEADER, epoch=2, leader=1, log=(Entry(2, 0),))
+    lacks_it = evolve(former, role=Role.LEADER, epoch=1, leader=0)
+    state = evolve(state, servers=(lacks_it, has_it, follower), acked=(True,))
+    assert leader_has_all_acked_values(state)
+    assert not leader_has_all_acked_values(evolve(state, servers=(lacks_it, evolve(has_it, log=()), follower)))
+
+
+def test_a_leader_tells_no_higher_commit_index_than_the_follower_has_entries() -> None:
+    machine = PullRaft(servers=3, values=2)
+    own = evolve(leader(LOG, epoch=4), commit_index=3)
+    request = PullEntriesRequest(1, 0, 4, Position(1, 2))
+    _, response = AcceptPullEntriesRequest(request).handled(machine, own)
+    assert isinstance(response, PullEntriesResponse)
+    assert (response.entries, response.commit_index) == ((Entry(2, 1),), 2)

@@ -41,7 +41,7 @@ class PullRaftRules(RuledMachine[State]):
 
     def is_valid(self, leader: Server, request: PullEntriesRequest) -> bool:
         """The leader has the last entry of the follower (ValidPullPosition)."""
-        return request.end == Position() or end_of_first(leader.log, request.end.offset) == request.end
+        return end_of_first(leader.log, request.end.offset) == request.end
 
     def last_common(self, leader: Server, end: Position) -> Position:
         """The last entry of the leader that is not behind the follower's last one (LastCommonEntry)."""
