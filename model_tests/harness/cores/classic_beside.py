@@ -8,7 +8,7 @@ told so, and nothing else changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from copy import copy as shallow
 from typing import Final
 from typing import Protocol as Interface
 
@@ -408,20 +408,23 @@ def load_where_it_is_too_large(cores: Beside) -> None:
 
 def copied(classic: ClassicGroups) -> ClassicGroups:
     """A copy of the core, whose requests that wait are those of the original."""
-    tokens = [
-        token
-        for group in classic
-        for member in group.members.values()
-        for token in (member.joining, member.syncing)
-        if token is not None
-    ]
     made = ClassicGroups(classic.limits, classic.rules)
-    made.groups = deepcopy(classic.groups, {id(token): token for token in tokens})
+    made.groups = {name: _copy_of(group) for name, group in classic.groups.items()}
     for group in classic:
         sessions = (DeadlineKey(group.group_id, Timer.SESSION, one) for one in (*group.members, *group.pending))
         for key in (DeadlineKey(group.group_id, Timer.JOIN), DeadlineKey(group.group_id, Timer.SYNC), *sessions):
             if (deadline := classic.deadlines.get(key)) is not None:
                 made.deadlines.set(key, deadline)
+    return made
+
+
+def _copy_of(group: ClassicGroup) -> ClassicGroup:
+    """With members and tables of its own; all else that a group and a member hold is never changed in place."""
+    made = shallow(group)
+    made.members = {name: shallow(member) for name, member in group.members.items()}
+    for field in attrs.fields(ClassicGroup):
+        if field.name != "members" and isinstance(table := getattr(group, field.name), dict):
+            setattr(made, field.name, table.copy())
     return made
 
 
