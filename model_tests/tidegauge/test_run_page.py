@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tidegauge.__main__ import run
-from tidegauge.model_tests.harness.report.run_page import NoSuchStretchError, Stretch, page_of_run, stretch_of
+from tidegauge.model_tests.harness.report.run_page import NoSuchStretchError, Stretch, page_of, stretch_of
 from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 from tidegauge.model_tests.harness.validation import observed
@@ -54,7 +54,7 @@ def actions_along(data: dict[str, Any]) -> list[str]:
 
 
 def page(stretch: Stretch, bug: str | None = None) -> str:
-    return page_of_run(draw(SEED, bug=bug), stretch, "the command")
+    return page_of(followed(bug), stretch, "the command")
 
 
 def test_a_kept_behaviour_is_one_of_the_specification_from_the_creation_of_the_partition_on() -> None:

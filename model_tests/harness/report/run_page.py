@@ -48,7 +48,11 @@ def page_of_run(options: Options, stretch: Stretch, reproduce: str) -> str:
 
     Raises NoSuchStretchError.
     """
-    simulated = simulate(options, kept=True)
+    return page_of(simulate(options, kept=True), stretch, reproduce)
+
+
+def page_of(simulated: Simulated, stretch: Stretch, reproduce: str) -> str:
+    """The same of a run whose states were kept."""
     chosen = partition_of(simulated.validated, stretch.partition)
     behaviour = chosen.behaviour
     if behaviour is None:
