@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FORMER_RUN] = choose_deep(config.getoption("--deep"))
     _load(profile)
     ignore_constants_of_modules()
-    gc.set_threshold(50_000, 20, 100)  # what lives on are modules and tests, which are no garbage
+    gc.set_threshold(500_000, 20, 100)  # what lives on is no garbage: modules, tests, and most of what a run makes
 
 
 def _load(profile: str) -> None:
