@@ -32,7 +32,7 @@ class Parcel:
         """As bytes, with what the peer has to learn first. Raises TypeError for what cannot be sent."""
         content: list[object] = [self._steps, self._kinds, self._sizes]
         for keys in (self._keys, self.orbits) if self.orbits != self._keys else (self._keys,):
-            columns = [array("I", numbers) for numbers in zip(*keys, strict=True)]
+            columns = peer.values.by_field(keys)
             content += [peer.definitions(columns), columns]
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
 

@@ -211,6 +211,7 @@ class Share(Generic[S]):
         part, kinds, known, is_fair = self.part, self.kinds, self.known, self.machine.is_fair
         key_after, step_invariants, keeps = self.values.key_after, self.step_invariants, self.keeps
         numbers, met, found, has_orbits = self.action_numbers, part.met, part.reached, self.orbits is not None
+        of_state = self.values.numbers(key)
         step = self._step = number * PLACES
         for action, after in self.machine.successors(state):
             kind = kinds.get(type(action))
@@ -220,7 +221,7 @@ class Share(Generic[S]):
             for place, holds in enumerate(step_invariants):
                 if not holds(state, action, after):
                     violations.append((step, place))
-            reached = key_after(state, key, after)
+            reached = key_after(state, of_state, after)
             if has_orbits:
                 target = self._reach(reached, after, step, kind)
             elif (number_there := known.get(reached)) is not None:
