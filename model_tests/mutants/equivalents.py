@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tidegauge.model_tests.mutants.equivalents_of_groups import OF_GROUPS
+
 EQUIVALENT: Final[Mapping[str, str]] = {
+    **OF_GROUPS,
     "impl/partition/follower.py Follower.follow_log_start: "
     "`log_start_offset > self.log.log_start_offset` -> `log_start_offset >= self.log.log_start_offset`": (
         "records below the log start are gone: to delete up to the log start deletes nothing"
@@ -342,9 +345,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`min(max(size, _SCAN_BYTES), self.size - position)`": (
         "what is behind the end of the file is zeroes, and who looks asks first whether the file reaches so far"
     ),
-    "spec/groups/consumer/properties.py offsets_do_not_go_back: "
-    "`old == new or new.value >= old.value or new.member_id == old.member_id` -> "
-    "`new.value >= old.value or new.member_id == old.member_id`": "of two equal offsets neither is lower",
     "spec/recovery/opening.py Opening.known_end: `state.high_watermark <= (end or 0) + REACH` -> "
     "`state.high_watermark < (end or 0) + REACH`": (
         "no offset of the machine is exactly as far away as a file reaches: either no log has it, or it is near"
@@ -487,43 +487,6 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "spec/replication/extensions/damage.py RepairLog.guard: guard `if replica.leader not in (NONE, self.broker)` -> "
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"
-    ),
-    "spec/groups/consumer/coordinator_rules.py CoordinatorRules.tells_assignment: `request.full or before is None or "
-    "partitions_of(before.assigned) != partitions_of(after.assigned)` -> `request.full or "
-    "partitions_of(before.assigned) != partitions_of(after.assigned)`": (
-        "who joins says all (`full`): the operand is for the type checker"
-    ),
-    "spec/groups/classic/properties.py one_committer: `owned.count(partition) > 1` -> `owned.count(partition) >= 1`": (
-        "what one process owns nobody else commits: the comparison saves asking"
-    ),
-    "spec/groups/classic/properties.py one_committer: `not contested or group is None` -> `group is None`": (
-        "where nothing is contested no commit is asked for: the operand saves the loop"
-    ),
-    "spec/groups/classic/properties.py one_committer: `0` -> `1` in "
-    "`CommitRequest(number, process.member_id, process.generation, partition, 0)`": (
-        "whether a commit is taken does not depend on the offset"
-    ),
-    "spec/groups/classic/requests.py ReceiveHeartbeat.outcome: `error in (Error.NONE, Error.REBALANCE_IN_PROGRESS) and "
-    "member is not None and (not member.watched)` -> `error in (Error.NONE, Error.REBALANCE_IN_PROGRESS) and "
-    "(not member.watched)`": "of whom the error says so the group has: the operand is for the type checker",
-    "spec/groups/classic/requests.py ReceiveCommit.outcome: `error is Error.NONE and member is not None` -> "
-    "`error is Error.NONE`": "whose commit is taken is a member: the operand is for the type checker",
-    "spec/groups/classic/rules.py GroupRules.target: `1` -> `2` in `max(1, len(members))`": (
-        "a member alone takes all, however much is fair"
-    ),
-    "spec/groups/classic/properties.py one_owner_of_a_generation: `each.owned and each.phase is Phase.STABLE` -> "
-    "`each.phase is Phase.STABLE`": "who owns nothing shares nothing: the operand saves comparing",
-    "spec/groups/classic/properties.py only_the_late_are_removed: `before.group is after.group or "
-    "isinstance(action, REMOVING)` -> `isinstance(action, REMOVING)`": (
-        "the same group has the same members: the operand saves looking at each"
-    ),
-    "spec/groups/classic/properties.py only_the_stale_are_reset: `old is new or group is None or new.phase in ENDED` "
-    "-> `group is None or new.phase in ENDED`": "who is the same has forgotten nothing: the operand saves asking",
-    "spec/groups/classic/coordinating.py disconnected: `group is None or all((member.connection != number for "
-    "member in group.members))` -> `group is None`": "an equal group: the operand saves the copy",
-    "spec/groups/classic/coordinating.py completed: `member.waiting is Waiting.JOIN and "
-    "machine.has_response(group, member)` -> `machine.has_response(group, member)`": (
-        "who has not joined waits for nothing and has no connection: nobody is told"
     ),
 }
 """Name of a mutant -> why it is equivalent."""

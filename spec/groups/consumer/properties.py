@@ -105,7 +105,7 @@ def stable_means_agreed(state: State) -> bool:
     if group is None or times(state.spent, "DelayHeartbeat"):
         return True
     parts = {one.member_id: partitions_of(one.assigned) for one in group.members if one.epoch == group.epoch}
-    if parts != dict(group.target) or group.target_epoch != group.epoch:
+    if parts != dict(group.target):
         return True
     return all(
         process.owned == parts.get(process.member_id, process.owned)

@@ -143,10 +143,9 @@ class ConsumerRules(CoordinatorRules):
     def after_reconciling(self, process: Process) -> Process:
         """A member owns what it was assigned; where it goes on in what is new it has to ask."""
         assert process.assigned is not None, "the guard says so"
-        owned = process.assigned
         places = enumerate(process.positions)
-        positions = tuple(at if place in process.owned and place in owned else NONE for place, at in places)
-        return evolve(process, owned=owned, assigned=None, positions=positions)
+        positions = tuple(at if place in process.owned else NONE for place, at in places)
+        return evolve(process, owned=process.assigned, assigned=None, positions=positions)
 
     def commit_request(self, state: State, number: int, partition: int) -> CommitRequest | None:
         """The commit of the next record of a partition."""
