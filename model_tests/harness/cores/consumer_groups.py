@@ -291,15 +291,18 @@ class ConsumerCores:
     def can_send(self, kind: type[Action]) -> bool:
         return issubclass(kind, SENT)
 
-    def refuse(self, action: Action, before: State) -> ErrorCode:
-        """Ask for what is refused, or changes nothing; returns the error."""
+    def refuse(self, action: Action, before: State) -> ErrorCode | None:
+        """Ask for what is refused, or changes nothing; returns the error, None where there is nobody to ask."""
         assert isinstance(action, SENT), "no other action can be sent"
         if self.coordinator is None:
-            return ErrorCode.coordinator_load_in_progress
+            return None
         if isinstance(action, requests.ReceiveCommit):
             return error_as_specified(error_of(self.commit(action.request)))
         made = self.beat(action.request, before)
-        return error_as_specified(made.error) if isinstance(made, HeartbeatResponse) else ErrorCode.none
+        if isinstance(made, HeartbeatResponse):
+            return error_as_specified(made.error)
+        assert not made.records, f"{made.records} are written"
+        return ErrorCode.none
 
     # --- time and the log --------------------------------------------------------------------------------------------
 

@@ -479,9 +479,9 @@ class MigrationCores(ConsumerCores):
     def can_send(self, kind: type[Action]) -> bool:
         return issubclass(kind, SENT)
 
-    def refuse(self, action: Action, before: State) -> ErrorCode | None:  # type: ignore[override]
+    def refuse(self, action: Action, before: State) -> ErrorCode | None:
         if self.coordinator is None:
-            return None if isinstance(action, requests.ReceiveBeat) else ErrorCode.coordinator_load_in_progress
+            return None
         if isinstance(action, consumer_requests.ReceiveCommit):
             return self.as_specified(error_of(self.commit(action.request)))
         if isinstance(action, requests.ReceiveBeat):

@@ -129,7 +129,7 @@ class TransactionCores(TransactionClients):
         """Send a request that is refused; returns the error."""
         if isinstance(action, partitioning.Append) and is_of_group(self.machine, action.request, before):
             return None
-        return SENT.perform(self, action)
+        return SENT.perform(self, action) if self.can_send(type(action)) else None
 
     def close(self) -> None:
         """Cores have no resources."""
