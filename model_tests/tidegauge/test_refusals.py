@@ -42,7 +42,7 @@ MANY = "give at least 1 and at most"
         ((*SMALL, "--workers", 0), f"--workers 0: {MANY} 64"),
         ((*SMALL, "--workers", 1_000_000_000), f"--workers 1000000000: {MANY} 64"),
         ((*SMALL, "--engine", "fast", "--workers", 65), f"--workers 65: {MANY} 64"),
-        ((*SMALL, "--memory", "-5m"), "--memory -5m: give a number of k, m or g, such as 512m or 2g"),
+        ((*SMALL, "--memory", "-5m"), "--memory -5m: give a number of k, m or g (KiB, MiB, GiB), such as 512m or 2g"),
         ((*SMALL, "--bug", "-x"), "kip320 has no bug '-x': choose one of"),
         ((*SMALL, "--memory", "--symmetry"), "--memory requires an argument"),
         (

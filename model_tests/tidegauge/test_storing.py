@@ -49,7 +49,9 @@ def test_what_was_compiled_is_told_apart(capsys: pytest.CaptureFixture[str], mon
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--memory", "many"], "--memory many: give a number of k, m or g, such as 512m or 2g"),
+        (["--memory", "many"], "--memory many: give a number of k, m or g (KiB, MiB, GiB), such as 512m or 2g"),
+        (["--memory", "1"], "--memory 1: give a number of k, m or g"),
+        (["--memory", "2000000b"], "--memory 2000000b: give a number of k, m or g"),
         (["--memory", "0"], "--memory 0: give a number"),
         (["--memory", "-5m"], "--memory -5m: give a number"),
         (["--resume", "{}"], "has no checkpoint: name the folder of an earlier one"),

@@ -181,6 +181,11 @@ class Machine(ABC, Generic[S]):
         """How many processes `permute` may rename among themselves; 0 if the machine declares no symmetry."""
         return 0
 
+    @property
+    def why_unlike(self) -> str:
+        """Why no two processes are interchangeable with these constants, where they are with others; else empty."""
+        return ""
+
     def permute(self, state: S, permutation: tuple[int, ...]) -> S:
         """`state` with process i renamed to permutation[i]; symmetric machines define it."""
         raise NotImplementedError(f"{self.name} declares no symmetry")

@@ -52,7 +52,15 @@ class Orbits(Generic[S]):
 
     def __init__(self, machine: Machine[S]) -> None:
         if machine.interchangeable < 2:
-            raise ValueError(f"{machine.name} declares no interchangeable processes: explore it without symmetry")
+            raise ValueError(
+                f"{machine.name} declares no interchangeable processes, since {_why_none(machine)}: "
+                "explore it without symmetry"
+            )
+        if not _renames(machine):
+            raise ValueError(
+                f"{machine.name} declares {machine.interchangeable} interchangeable processes, but has no `permute` "
+                "that renames them: write it, or explore without symmetry"
+            )
         if machine.interchangeable > MOST_INTERCHANGEABLE:
             raise ValueError(
                 f"{machine.name} has {machine.interchangeable} interchangeable processes, too many to rename: "
@@ -79,6 +87,17 @@ class Orbits(Generic[S]):
     def _key(self, state: S) -> Key:
         number = self._number
         return tuple([number[value] for value in self._fields(state)])
+
+
+def _renames(machine: Machine[Any]) -> bool:
+    return type(machine).permute is not Machine.permute
+
+
+def _why_none(machine: Machine[Any]) -> str:
+    """The reason for which two processes of this machine are not interchangeable."""
+    if not _renames(machine):
+        return "it has no `interchangeable` and `permute`, by which a machine says which processes it treats alike"
+    return machine.why_unlike or f"its `interchangeable` is {machine.interchangeable}"
 
 
 def _fields_of(kind: type[Any]) -> Callable[[object], tuple[object, ...]]:

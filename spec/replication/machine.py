@@ -197,8 +197,13 @@ class Replication(ReplicationRules):
     @property
     def leader_stays(self) -> bool:
         """Whether nothing in this model can end the first leadership."""
+        return not self.ends_leaderships and not any(one.orders_brokers for one in self.extensions)
+
+    @property
+    def ends_leaderships(self) -> tuple[str, ...]:
+        """The perturbations of this model that may end the first leadership."""
         harmless = LEADER_STAYS.union(*(one.leader_stays for one in self.extensions))
-        return harmless.issuperset(self.bounds) and not any(one.orders_brokers for one in self.extensions)
+        return tuple(name for name in self.bounds if name not in harmless)
 
     @property
     def interchangeable(self) -> int:
@@ -206,6 +211,15 @@ class Replication(ReplicationRules):
         isr, leader = self.in_sync_at_first()
         alike = len(isr) == self.brokers or isr == (leader,)
         return self.brokers - 1 if alike and self.leader_stays else 0
+
+    @property
+    def why_unlike(self) -> str:
+        if self.ends_leaderships:
+            ending = " ".join(f"{name}=0" for name in self.ends_leaderships)
+            return f"followers may be elected, which goes by the order of brokers (not with {ending})"
+        if not self.leader_stays:
+            return "an extension has an order among brokers"
+        return "there are fewer than two followers, or not all of them are in sync at first"
 
     def permute(self, state: State, permutation: tuple[int, ...]) -> State:
         _, leader = self.in_sync_at_first()

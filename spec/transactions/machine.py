@@ -127,6 +127,10 @@ class Transactions(TransactionRules):
         data = self.partitions - (self.inputs > 0)
         return data if data > 1 else 0
 
+    @property
+    def why_unlike(self) -> str:
+        return "only partitions for data are, and it has one of them (partitions=2 and more are interchangeable)"
+
     def permute(self, state: State, permutation: tuple[int, ...]) -> State:
         return renamed_state(state, (*permutation, *range(len(permutation), self.partitions)))
 

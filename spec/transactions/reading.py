@@ -182,6 +182,10 @@ class CommittedReads(Transactions):
     def interchangeable(self) -> int:
         return 0
 
+    @property
+    def why_unlike(self) -> str:
+        return "what it adds to the state has no renaming of partitions"
+
 
 def consumed_is_committed(state: State) -> bool:
     """What a reader of committed records was given is of committed transactions."""

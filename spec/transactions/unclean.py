@@ -87,6 +87,10 @@ class UncleanTransactions(Transactions):
     def interchangeable(self) -> int:
         return 0
 
+    @property
+    def why_unlike(self) -> str:
+        return "what it adds to the state has no renaming of partitions"
+
 
 def _unless_lost(holds: Invariant[State]) -> Invariant[State]:
     words = f"Unless an election was unclean: {meaning(holds)}"

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 CHECKPOINT_SECONDS = 60.0
 """Between two checkpoints, unless the user says otherwise."""
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
 @attrs.frozen
 class Storing:
     """The options of a search that keeps its states in files."""
 
-    memory: Annotated[str | None, Parameter(help="Keep states in files beyond so much memory, such as 2g.")] = None
+    memory: Annotated[
+        str | None, Parameter(help="Keep states in files beyond so much memory: a number of k, m or g, such as 2g.")
+    ] = None
     checkpoint: Annotated[Path | None, Parameter(help="Save checkpoints in this folder, for --resume.")] = None
     resume: Annotated[Path | None, Parameter(help="Go on from the checkpoint in this folder.")] = None
     checkpoint_seconds: Annotated[float, Parameter(help="Save a checkpoint after so many seconds.")] = (
@@ -96,10 +98,10 @@ def storage_for(machine: Machine[Any], given: Storing, **how: object) -> Iterato
 
 
 def size_of(text: str) -> int:
-    """Bytes, of a size such as 512m or 2g. Raises Unusable."""
-    found = re.fullmatch(r"([0-9]{1,12})([kmg]?)b?", text, re.IGNORECASE)
+    """Bytes, of a size such as 512m or 2g; a number without a unit is refused. Raises Unusable."""
+    found = re.fullmatch(r"([0-9]{1,12})([kmg])b?", text, re.IGNORECASE)
     if found is None or not int(found[1]):
-        raise Unusable(f"--memory {text}: give a number of k, m or g, such as 512m or 2g")
+        raise Unusable(f"--memory {text}: give a number of k, m or g (KiB, MiB, GiB), such as 512m or 2g")
     return int(found[1]) * _UNITS[found[2].lower()]
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 import pytest
 
 from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard, Fill, Table
 from tidegauge.spec.kernel.explorer import AsymmetryError, check_symmetry, explore
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import Limits, Stop
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip320.variants import HighWatermarkByMajority
+from tidegauge.spec.registry import REGISTRY
 
 
 def test_orbit_sizes_sum_to_the_unreduced_count() -> None:
@@ -64,6 +67,41 @@ def test_symmetry_must_be_declared() -> None:
         explore(Ceremony(), symmetry=True)
     with pytest.raises(NotImplementedError, match="Ceremony declares no symmetry"):
         Ceremony().permute(next(iter(Ceremony().initial())), (1, 0))
+
+
+class Unnamed(Ceremony):
+    """Says how many are alike, and does not rename them."""
+
+    interchangeable = 2
+
+
+class Alone(DieHard):
+    """Renames jugs, and says of none that it is like another one."""
+
+    interchangeable = 0
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        (
+            Ceremony(),
+            "Ceremony declares no interchangeable processes, since it has no `interchangeable` and ",
+        ),
+        (Unnamed(), "Unnamed declares 2 interchangeable processes, but has no `permute` that renames them: write it, "),
+        (Alone(), "Alone declares no interchangeable processes, since its `interchangeable` is 0: "),
+        (DieHard((3,)), "DieHard declares no interchangeable processes, since its `interchangeable` is 1: "),
+        (REGISTRY.machine("transactions"), "since only partitions for data are, and it has one of them "),
+        (REGISTRY.machine("transactions-group"), "since only partitions for data are, and it has one of them "),
+        (REGISTRY.machine("committed-reads"), "since what it adds to the state has no renaming of partitions: "),
+        (REGISTRY.machine("unclean-transactions"), "since what it adds to the state has no renaming of partitions: "),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_machine_without_symmetry_is_refused_with_the_reason(machine: Machine[Any], told: str, workers: int) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        explore(machine, symmetry=True, workers=workers)
 
 
 def test_too_many_renamings_are_refused() -> None:

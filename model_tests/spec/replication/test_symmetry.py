@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
@@ -58,21 +59,26 @@ def test_a_whole_model_is_explored_by_its_orbits() -> None:
     assert check_symmetry(machine) == explore(machine, symmetry=True).orbits
 
 
+ELECTED = "since followers may be elected, which goes by the order of brokers (not with {}): "
+
+
 @pytest.mark.parametrize(
-    "machine",
+    ("machine", "why"),
     [
-        partition(ExpireSession=1),
-        partition(Crash=1),
-        partition(PreferredElection=1),
-        partition(initial_isr=(0, 1)),
-        partition(Reassignment((0, 1, 2))),
-        partition(ControlledShutdown(), BeginShutdown=1),
-        partition(ControlledShutdown(), Directories(), FailDirectory=1),
-        partition(*everything((0, 1, 2))),
+        (partition(ExpireSession=1, ShrinkIsr=1), ELECTED.format("ExpireSession=0")),
+        (partition(Crash=1, ExpireSession=2), ELECTED.format("Crash=0 ExpireSession=0")),
+        (partition(PreferredElection=1), ELECTED.format("PreferredElection=0")),
+        (partition(initial_isr=(0, 1)), "since there are fewer than two followers, or not all of them are in sync"),
+        (partition(brokers=2), "since there are fewer than two followers, "),
+        (partition(Reassignment((0, 1, 2))), "since an extension has an order among brokers: "),
+        (partition(ControlledShutdown(), BeginShutdown=1), ELECTED.format("BeginShutdown=0")),
+        (partition(ControlledShutdown(), Directories(), FailDirectory=1), ELECTED.format("FailDirectory=0")),
+        (partition(Retention(), DeleteRecords=1, Crash=1), ELECTED.format("Crash=0")),
+        (partition(*everything((0, 1, 2))), "since an extension has an order among brokers: "),
     ],
 )
-def test_brokers_that_may_succeed_each_other_are_not_alike(machine: Replication) -> None:
-    with pytest.raises(ValueError, match="declares no interchangeable processes"):
+def test_brokers_that_may_succeed_each_other_are_not_alike(machine: Replication, why: str) -> None:
+    with pytest.raises(ValueError, match=f"declares no interchangeable processes, {re.escape(why)}"):
         explore(machine, symmetry=True)
 
 
