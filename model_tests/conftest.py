@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from tidegauge.model_tests.amounts import amount, choose_deep
@@ -69,6 +70,8 @@ _TOGETHER = {
 }
 """Files that one worker runs, for they share what takes many seconds: a warm JVM, runs of groups, all mutants."""
 SECONDS_TO_END = 5.0
+_NEED_EVERY_REPORT = ("durations", "xmlpath")
+"""Options with which pytest says how long a test was set up, or writes it down when it is taken down."""
 _FORMER_RUN = pytest.StashKey[bool]()
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -83,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     profile = os.environ.get(_PROFILE_VARIABLE, "ci")
     if profile not in ("ci", "nightly"):
         raise pytest.UsageError(f"{_PROFILE_VARIABLE}={profile!r} is not a profile: use ci or nightly")
+    if tells_little(config):
+        config.pluginmanager.register(FewReports())
     config.stash[_FORMER_RUN] = choose_deep(config.getoption("--deep"))
     _load(profile)
     ignore_constants_of_modules()
@@ -134,6 +139,27 @@ def _import_from_different_files_on(session: pytest.Session) -> None:
     for path in (*files[first:], *files[:first]):
         with suppress(Exception, pytest.skip.Exception):
             import_module(".".join(path.relative_to(_HERE.parent).with_suffix("").parts))
+
+
+def tells_little(config: pytest.Config) -> bool:
+    """Whether this is a worker of a run in which nobody asks for all reports."""
+    is_asked = config.getoption("verbose", 0) > 0 or any(config.getoption(name, None) for name in _NEED_EVERY_REPORT)
+    return hasattr(config, "workerinput") and not is_asked
+
+
+class FewReports:
+    """In a worker: of a test that passes it says so once, and not how it was set up and taken down as well.
+
+    Each report is packed, sent and unpacked, which takes as long as a small test does.
+    """
+
+    @pytest.hookimpl
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.sections:
+                item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -55,6 +55,75 @@ def test_a_long_search_that_is_not_run_is_one_item(
     assert [len(found) for found in ran.listoutcomes()] == [passed, skipped, 0]
 
 
+REPORTED = """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise ValueError
+
+@pytest.fixture
+def unclosed():
+    yield
+    raise ValueError
+
+@pytest.fixture
+def said():
+    print("something")
+
+def test_good():
+    pass
+
+def test_bad():
+    assert False
+
+def test_never_begun(broken):
+    pass
+
+def test_never_ended(unclosed):
+    pass
+
+@pytest.mark.skip
+def test_left_out():
+    pass
+
+def test_told(said):
+    pass
+"""
+
+
+def test_a_worker_tells_once_of_a_test_that_passes_and_all_of_one_that_does_not(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_reported=REPORTED)
+    pytester.makeini("[pytest]\nmarkers = deep")
+    ran = pytester.inline_run(plugins=[conftest, conftest.FewReports()])
+    reports = ran.getreports("pytest_runtest_logreport")
+    told = [(one.nodeid.rpartition("::test_")[2], one.when, one.outcome) for one in reports]
+    assert told == [
+        ("good", "call", "passed"),
+        ("bad", "call", "failed"),
+        ("never_begun", "setup", "failed"),
+        ("never_ended", "call", "passed"),
+        ("never_ended", "teardown", "failed"),
+        ("left_out", "setup", "skipped"),
+        *[("told", when, "passed") for when in ("setup", "call", "teardown")],
+    ]
+    assert ran.countoutcomes() == [3, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("is_worker", "asked", "tells_little"),
+    [
+        (True, {}, True),
+        (True, {"verbose": -1}, True),
+        (False, {}, False),
+        *((True, {name: value}, False) for name, value in (("verbose", 1), ("durations", 9), ("xmlpath", "file"))),
+    ],
+)
+def test_a_worker_tells_all_where_that_is_asked_for(is_worker: bool, asked: dict[str, Any], tells_little: bool) -> None:
+    config: Any = SimpleNamespace(getoption=asked.get, **{"workerinput": {}} if is_worker else {})
+    assert conftest.tells_little(config) is tells_little
+
+
 AMOUNTS = """
 import pytest
 from tidegauge.model_tests.amounts import amount
