@@ -463,6 +463,69 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "bool(state.partitions[0].memory.aborted)`": (
         "every state of the machine is one with readers: the operand is for the type checker"
     ),
+    "spec/replication/actions.py advance_high_watermark: `acknowledged <= set(history.acknowledged)` -> "
+    "`acknowledged < set(history.acknowledged)`": (
+        "where all is acknowledged that was before and no more, the union is the same"
+    ),
+    "spec/replication/composed.py log_start_monotone: `new is not old and (not is_deleted(new)) and (not (known := "
+    "listed(new)) or broker in known)` -> `not is_deleted(new) and (not (known := listed(new)) or broker in known)`": (
+        "of the same replica the log starts where it did: the operand saves looking"
+    ),
+    "spec/replication/machine.py Replication.exchanged: `False` -> `True`": (
+        "no field of an extension is of a class of attrs"
+    ),
+    "spec/replication/properties.py replication_quorum_superset: `is_true_leader(state, broker, replica) and "
+    "replica.isr != isr and (not set(isr) <= set(replica.maximal_isr))` -> `is_true_leader(state, broker, replica) and "
+    "(not set(isr) <= set(replica.maximal_isr))`": "of the same ISR nobody is missing: the operand saves two sets",
+    "spec/replication/properties.py eligible_leaders_kept: guard `if new is old` -> nothing": (
+        "of the same controller nobody is lost: the guard saves looking"
+    ),
+    "spec/replication/rules.py ReplicationRules.diverging_epoch: guard `if request.offset == 0` -> nothing": (
+        "who has no record names no epoch, and every log has none of that up to offset 0"
+    ),
+    "spec/replication/rules.py ReplicationRules.truncated: guard `if offset >= replica.log_end_offset` -> nothing": (
+        "a cut at the end of a log, or behind it, cuts nothing off: the guard saves the copy"
+    ),
+    "spec/replication/rules.py ReplicationRules.truncated: `offset >= replica.log_end_offset` -> `offset > "
+    "replica.log_end_offset`": "a cut at the end of a log cuts nothing off",
+    "spec/replication/state.py Controller.registration: `True` -> `False` in `getattr(part, 'is_of_partition', "
+    "True)`": ("every part of the controller says whether it is of the partition (`ControllerPart`)"),
+    "spec/replication/extensions/deletion.py FetchOfFormer.effect: `1` -> `2` in `fetched(machine, state, "
+    "self.request, 1)`": "what the leader records does not depend on how much it responds with",
+    "spec/replication/extensions/directories.py failed_keeps_its_log: `new is not old and old.running and new.running "
+    "and (left := log_that_failed(old))` -> `old.running and new.running and (left := log_that_failed(old))`": (
+        "the same replica has the same log: the operand saves comparing"
+    ),
+    "spec/replication/extensions/reads.py Consumers.changed: `1` -> `2` in `number + 1`": (
+        "consumers at the end that know nothing are taken off again"
+    ),
+    "spec/replication/extensions/reassignment.py Reassignment.target_lists: `1` -> `2` in `machine.brokers + 1`": (
+        "there is no list of more brokers than there are"
+    ),
+    "spec/replication/extensions/retention.py Retention.truncated: guard `if kept is replica` -> nothing": (
+        "no log starts behind its end, so that a cut that takes nothing leaves the log start"
+    ),
+    "spec/replication/extensions/retention.py Retention.restarted: `start > started.high_watermark` -> `start >= "
+    "started.high_watermark`": "where both are the same the high watermark stays what it is",
+    "spec/replication/extensions/retention.py Retention.diverging_epoch: guard `if request.offset == 0` -> nothing": (
+        "who has no record names no epoch; of a log that starts later it is told before that it is out of range"
+    ),
+    "spec/replication/extensions/retention.py Retention.known_end_offset: `end_offset == start > 0` -> `end_offset == "
+    "start >= 0`": "up to offset 0 there is no epoch: both say (-1, 0)",
+    "spec/replication/extensions/retention.py Retention.after_response: guard `if (high_watermark, offset) == "
+    "(follower.high_watermark, start.offset)` -> nothing": "nothing is another one: the guard saves the copy",
+    "spec/replication/extensions/retention.py no_holes: `has_hole(r.log) and has_hole(r.log[log_start_of(r):])` -> "
+    "`has_hole(r.log[log_start_of(r):])`": "a log without a hole has none in a part of it: the operand saves the copy",
+    "spec/replication/extensions/retention.py log_start_monotone: `new is not old and (not starts_over(action, old))` "
+    "-> `not starts_over(action, old)`": "of the same replica the log starts where it did: the operand saves looking",
+    "spec/replication/extensions/settings.py ChangeSettings.effect: `controller.leader == NONE and "
+    "self.elects_uncleanly and (not old.elects_uncleanly)` -> `self.elects_uncleanly and (not old.elects_uncleanly)`": (
+        "who leads is in sync and not fenced, and so leads on"
+    ),
+    "spec/replication/extensions/settings.py ChangeSettings.effect: `controller.leader == NONE and "
+    "self.elects_uncleanly and (not old.elects_uncleanly)` -> `controller.leader == NONE and self.elects_uncleanly`": (
+        "where any live replica may lead already, one does: to elect again changes nothing"
+    ),
     "spec/replication/actions.py advance_high_watermark: `len(shown) > len(history.committed) and "
     "shown[:len(history.committed)] == history.committed` -> "
     "`shown[:len(history.committed)] == history.committed`": (

@@ -291,7 +291,7 @@ def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
         if before.history.superseded_epoch != after.history.superseded_epoch:
             return True
         lost = {*old.isr, *old.elr}.difference(new.isr, new.elr).intersection(machine.replica_order(new))
-        if lost and not isinstance(action, ExpireSession):
+        if not isinstance(action, ExpireSession):
             lost.discard(getattr(action, "broker", NONE))
         return not lost
 

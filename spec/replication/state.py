@@ -256,17 +256,17 @@ class Network:
 M = TypeVar("M", bound="FetchRequest | FetchResponse | AlterPartitionRequest | AlterPartitionResponse")
 
 
-def _fields_within(kind: type[Any], prefix: str = "") -> Iterator[str]:
+def fields_within(kind: type[Any], prefix: str = "") -> Iterator[str]:
     """The paths of a message's fields, those of a request in it as well: they compare without `__lt__` of attrs."""
     for field in attrs.fields(kind):
         if field.name == "request":
-            yield from _fields_within(FetchRequest, "request.")
+            yield from fields_within(FetchRequest, "request.")
         else:
             yield prefix + field.name
 
 
 _FIELDS: Final[Mapping[type[object], Callable[[object], Any]]] = {
-    kind: attrgetter(*_fields_within(kind))
+    kind: attrgetter(*fields_within(kind))
     for kind in (FetchRequest, FetchResponse, AlterPartitionRequest, AlterPartitionResponse)
 }
 

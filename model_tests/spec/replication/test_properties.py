@@ -16,6 +16,7 @@ from tidegauge.spec.replication.extensions.deletion import Deleted
 from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import Assignment, ReplicaList
 from tidegauge.spec.replication.extensions.retention import FollowerLogStart, ForgottenEpoch, LogStart, Retention
+from tidegauge.spec.replication.faults import ExpireSession, Register
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.properties import changed_replicas
 from tidegauge.spec.replication.state import (
@@ -86,7 +87,7 @@ def superseded(state: State, epoch: int = 1, *, unsettled: bool = False) -> Stat
 def test_of_many_logs_each_is_compared_with_each_at_every_offset() -> None:
     holds = Replication(brokers=4).invariants["LogMatching"]
     first = (Record(0, 0), Record(1, 1), Record(1, 2))
-    other = (Record(0, 7), Record(1, 1), Record(2, 3))
+    other = (Record(9, 7), Record(1, 1), Record(2, 3))
     apart = ((Record(5, 5),), (Record(6, 6),))
     for place in range(4):
         for another in range(place + 1, 4):
@@ -158,6 +159,34 @@ def test_of_who_holds_a_record_the_leaders_know_who_may_have_lost_it(
     state = attrs.evolve(state, controller=attrs.evolve(state.controller, sessions=sessions))
     told = attrs.evolve(state, history=attrs.evolve(state.history, acknowledged=(0,)))
     assert machine.step_invariants["AcknowledgedByEnough"](state, Append(0), told) is holds_it
+
+
+def test_a_high_watermark_falls_with_the_process_alone() -> None:
+    holds = Replication().step_invariants["HighWatermarkMonotone"]
+    before = initial().with_replica(0, attrs.evolve(initial().replicas[0], log=(Record(0, 0),), high_watermark=1))
+    after = before.with_replica(0, attrs.evolve(before.replicas[0], high_watermark=0))
+    assert not holds(before, Append(0), after)
+    assert holds(before, Append(0), before.with_replica(0, attrs.evolve(after.replicas[0], running=False)))
+    assert holds(before, Append(0), before.with_replica(0, attrs.evolve(after.replicas[0], leader_epoch=1)))
+
+
+@pytest.mark.parametrize(
+    ("action", "elr", "kept"),
+    [
+        (Append(0), (), False),
+        (Append(0), (1,), True),
+        (Register(1), (), True),
+        (Register(2), (), False),
+        (ExpireSession(1), (), False),
+    ],
+)
+def test_who_leaves_a_small_isr_stays_eligible_until_it_starts_anew(
+    action: Action, elr: tuple[int, ...], *, kept: bool
+) -> None:
+    holds = Replication(min_insync_replicas=3).step_invariants["EligibleLeadersKept"]
+    before = attrs.evolve(initial(), controller=attrs.evolve(initial().controller, isr=(0, 1)))
+    after = attrs.evolve(before, controller=attrs.evolve(before.controller, isr=(0,), elr=elr))
+    assert holds(before, action, after) is kept
 
 
 def test_a_broker_that_is_down_is_shown_to_be() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pytest
 
+from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import (
     Append,
     HoldFetch,
@@ -23,9 +26,16 @@ from tidegauge.spec.replication.control import (
     ReceiveAlterPartitionResponse,
     ShrinkIsr,
     become_leader,
+    metadata_applied,
     settles_proposal,
 )
-from tidegauge.spec.replication.faults import ControllerFailover, Pause
+from tidegauge.spec.replication.extensions.damage import Damage, Damaged, Eligible, LoseEnd
+from tidegauge.spec.replication.extensions.deletion import Deletion, FetchOfFormer
+from tidegauge.spec.replication.extensions.lost_logs import LostReplicas, Unassigned
+from tidegauge.spec.replication.extensions.reassignment import Assignment, Reassignment
+from tidegauge.spec.replication.extensions.retention import FollowerLogStart
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.faults import ControllerFailover, HeartbeatOfFormerProcess, Pause
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
     NONE,
@@ -41,7 +51,12 @@ from tidegauge.spec.replication.state import (
     Replica,
     Session,
     State,
+    fields_within,
+    in_order,
+    received,
+    responses_of,
 )
+from tidegauge.spec.replication.symmetry import names_of, renamed_brokers, renamed_state
 
 MACHINE = Replication(brokers=3, max_records=3, bounds=Bounds())
 FIRST, SECOND, THIRD = (Record(0, value) for value in range(3))
@@ -240,12 +255,9 @@ def test_what_the_controller_has_written_counts_if_it_is_newer(
     assert (after.replicas[0].isr, after.replicas[0].pending_isr, after.network.alter_responses) == (isr, pending, ())
 
 
-def test_responses_that_are_attempted_tell_of_the_next_partition_epoch_and_but_for_one_epoch_settle_a_proposal() -> (
-    None
-):
-    attempted = [
-        one.response for one in ReceiveAlterPartitionResponse.attempts(MACHINE, initial().with_replica(0, OPEN))
-    ]
+def test_responses_that_are_attempted_tell_of_the_next_partition_epoch() -> None:
+    state = initial().with_replica(0, OPEN)
+    attempted = [one.response for one in ReceiveAlterPartitionResponse.attempts(MACHINE, state)]
     assert WRITTEN in attempted
     assert all(response.partition_epoch == 6 and response.isr == (0, 1, 2) for response in attempted)
 
@@ -279,3 +291,110 @@ def test_the_preferred_replica_is_elected_if_it_is_in_sync_and_not_fenced(
     elsewhere = attrs.evolve(controller(*fenced, isr=isr), leader=1)
     state = attrs.evolve(initial(machine), controller=elsewhere)
     assert (PreferredElection().guard(machine, state) == "") is may
+
+
+def test_a_follower_cuts_nothing_before_its_leader_has_shown_where_the_logs_part() -> None:
+    """KAFKA-1211 cut to the high watermark; a broker that knows of no leader cut nothing even so."""
+    buggy = BUGS["kafka_1211"].machine()
+    for machine, leader, kept in ((MACHINE, 0, 2), (buggy, 0, 0), (buggy, NONE, 2)):
+        state = initial()
+        replica = attrs.evolve(state.replicas[1], log=(FIRST, SECOND))
+        metadata = PartitionMetadata(0, leader, 1, 1, (0,))
+        after = metadata_applied(machine, state, 1, replica, metadata).replicas[1]
+        assert (len(after.log), after.leader_epoch) == (kept, 1)
+
+
+def test_a_machine_has_what_its_extensions_add() -> None:
+    machine = Replication(
+        brokers=3, extensions=(ControlledShutdown(), Damage(), Reassignment((0, 1, 2)), Deletion()), bounds=Bounds()
+    )
+    assert {FetchOfFormer, HeartbeatOfFormerProcess} <= {*machine.refused_types}
+    assert {LoseEnd, ReceiveFetchResponse} <= {*machine.cutting_types}
+    assert {Damaged, Assignment} <= {*machine.part_types}
+    exchanged = machine.exchanged(Reassignment, Reassignment)
+    assert exchanged == machine
+    assert next(iter(exchanged.initial())) == next(iter(machine.initial()))
+
+
+def test_only_what_is_of_the_partition_is_in_its_registration() -> None:
+    """What the controller knows of a directory is not: it begins no partition epoch."""
+    known = initial().controller
+    assert with_part(known, LostReplicas((1,))).registration != known.registration
+    assert with_part(known, Unassigned((1,))).registration == known.registration
+
+
+def test_what_is_asked_of_messages_is_asked_of_all_their_fields() -> None:
+    asked = FetchRequest(2, 0, 0, 0, 0, 0)
+    later, other = FetchResponse(attrs.evolve(asked, offset=1)), FetchResponse(attrs.evolve(asked, leader=1))
+    first = FetchResponse(asked)
+    assert in_order((other, later, first)) == (first, later, other)
+    assert responses_of((first, later, other), 0) == (first, later)
+    assert received((first, later), attrs.evolve(first)) == (later,)
+
+
+@pytest.mark.parametrize(
+    ("offset", "kept"), [(0, (0, 0, 0)), (1, (1, 1, 1)), (2, (2, 2, 1)), (3, (3, 2, 1)), (4, (3, 2, 1))]
+)
+def test_of_a_log_that_is_cut_nothing_is_flushed_or_committed_beyond_its_end(
+    offset: int, kept: tuple[int, int, int]
+) -> None:
+    replica = Replica(log=(FIRST, SECOND, THIRD), flushed=2, high_watermark=1)
+    after = MACHINE.truncated(replica, offset)
+    assert (after.log_end_offset, after.flushed, after.high_watermark) == kept
+
+
+@pytest.mark.parametrize(("epoch", "found"), [(NONE, (NONE, 0)), (0, (0, 2)), (1, (0, 2)), (2, (2, 3)), (3, (2, 3))])
+def test_an_epoch_ends_where_a_later_one_begins(epoch: int, found: tuple[int, int]) -> None:
+    assert MACHINE.end_offset_for_epoch((FIRST, SECOND, Record(2, 9)), epoch) == found
+
+
+@pytest.mark.parametrize(
+    ("leader", "permutation", "names"),
+    [(0, (1, 0), (0, 2, 1)), (1, (1, 0), (2, 1, 0)), (2, (1, 0), (1, 0, 2)), (0, (0, 1), (0, 1, 2))],
+)
+def test_followers_are_renamed_and_the_leader_never(
+    leader: int, permutation: tuple[int, ...], names: tuple[int, ...]
+) -> None:
+    assert names_of(3, leader, permutation) == names
+    assert renamed_brokers((NONE, 0, 1, 2), names) == (NONE, 0, 1, 2)
+    assert renamed_brokers((0,), names) == (names[0],)
+
+
+@attrs.frozen
+class Friend(Part):
+    """Of anything: a broker."""
+
+    broker: int = NONE
+
+    def renamed(self, names: Sequence[int]) -> Friend:
+        return Friend(names[self.broker])
+
+
+def test_what_a_leader_knows_of_a_follower_is_renamed() -> None:
+    state = initial()
+    remote = (*state.replicas[0].remote[:1], with_part(RemoteReplica(1), Friend(2)), RemoteReplica())
+    renamed = renamed_state(state.with_replica(0, attrs.evolve(state.replicas[0], remote=remote)), (0, 2, 1))
+    assert renamed.replicas[0].remote == (remote[0], remote[2], with_part(RemoteReplica(1), Friend(1)))
+
+
+def test_messages_are_ordered_by_all_fields_and_those_of_the_request_within() -> None:
+    request = ["follower", "leader", "leader_epoch", "offset", "last_fetched_epoch", "broker_epoch", "parts"]
+    assert list(fields_within(FetchRequest)) == request
+    own = ["error", "records", "high_watermark", "diverging_epoch", "diverging_end_offset", "parts"]
+    assert list(fields_within(FetchResponse)) == [*(f"request.{name}" for name in request), *own]
+
+
+def test_parts_are_renamed_with_what_they_are_of() -> None:
+    """Of metadata, replicas and the controller; what names no broker stays."""
+    machine = Replication(brokers=3, extensions=(ControlledShutdown(), Damage()), bounds=Bounds())
+    state = initial(machine)
+    pulled = with_part(machine.metadata(state.controller), Eligible((1,)))
+    remote = (*state.replicas[0].remote[:1], with_part(RemoteReplica(1), FollowerLogStart(2)), RemoteReplica())
+    state = state.with_replica(0, attrs.evolve(state.replicas[0], remote=remote))
+    state = state.with_replica(1, with_part(attrs.evolve(state.replicas[1], pulled=pulled), Damaged(3)))
+    renamed = renamed_state(state, (0, 2, 1))
+    found = renamed.replicas[2].pulled
+    assert found is not None
+    assert (Eligible.of(found).brokers, Damaged.of(renamed.replicas[2]).start) == ((2,), 3)
+    assert renamed.replicas[0].remote[2] == remote[1]
+    assert renamed_state(renamed, (0, 2, 1)) == state

@@ -198,7 +198,7 @@ class HeartbeatArrivesLate(LateArrival):
     def effect(self, machine: ReplicationRules, state: State) -> State:
         state, controller = self.spent(machine, state), state.controller
         session = controller.sessions[self.broker]
-        if not session.fenced or machine.heartbeat_error(controller, self.broker, self.broker_epoch):
+        if machine.heartbeat_error(controller, self.broker, self.broker_epoch):
             return state
         unfenced = with_session(controller, self.broker, evolve(session, fenced=False))
         controller, unclean = machine.with_leader(unfenced)

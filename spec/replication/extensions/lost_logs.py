@@ -282,7 +282,7 @@ class LostLogs(ReplicationExtension):
     ) -> tuple[int, bool]:
         """Nobody of ISR and ELR can lead: a lost replica leads after those that are not."""
         leader, was_unclean = inner(controller, unclean=unclean)
-        if not was_unclean and (leader != NONE or controller.isr or controller.elr):
+        if not was_unclean and (controller.isr or controller.elr):
             return leader, False
         order = machine.replica_order(controller)
         live = [b for b in order if machine.is_active(controller, b)]
