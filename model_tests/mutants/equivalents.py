@@ -411,6 +411,20 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "spec/published/pull_raft/state.py Server.renamed: `0` -> `1` in `[0]`": "the end of each server is written there",
     "spec/published/pull_raft/actions.py Handle.guard: `response is not None and count_of(state.messages, response) is "
     "not None` -> `count_of(state.messages, response) is not None`": "no message is None: for the type checker",
+    "spec/groups/migration/classic_side.py join: `request.owned or ()` -> `request.owned`": (
+        "a JoinGroup says what its member owns: the operand is for the type checker"
+    ),
+    "spec/groups/migration/classic_side.py replace: `request.owned or ()` -> `request.owned`": (
+        "a JoinGroup says what its member owns: the operand is for the type checker"
+    ),
+    "spec/groups/migration/properties.py replacements: `is_same or before.group is None or after.group is None` -> "
+    "`before.group is None or after.group is None`": (
+        "of the same members none has another member id: the operand saves looking"
+    ),
+    "spec/groups/migration/requests.py ReceiveHeartbeat.outcome: `request.classic and request.member_id == NONE` -> "
+    "`request.member_id == NONE`": "a process of KIP-848 makes its member id itself: only a JoinGroup comes without one",
+    "spec/groups/migration/rules.py MigrationRules.side_error: `member is not None and member.classic == classic` -> "
+    "`member.classic == classic`": "who is no member is refused before: the operand is for the type checker",
     "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
         "what is the same message is equal: the operand saves comparing"
     ),

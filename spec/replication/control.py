@@ -208,7 +208,7 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
     def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
         """Responses that would settle a proposal, but for one epoch."""
         for broker, leader in enumerate(state.replicas):
-            if leader.pending_isr:  # who has proposed leads
+            if leader.leader == broker and leader.pending_isr:
                 response = AlterPartitionResponse(
                     broker,
                     leader.leader_epoch,
