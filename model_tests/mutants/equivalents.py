@@ -422,7 +422,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "of the same members none has another member id: the operand saves looking"
     ),
     "spec/groups/migration/requests.py ReceiveHeartbeat.outcome: `request.classic and request.member_id == NONE` -> "
-    "`request.member_id == NONE`": "a process of KIP-848 makes its member id itself: only a JoinGroup comes without one",
+    "`request.member_id == NONE`": (
+        "a process of KIP-848 makes its member id itself: only a JoinGroup comes without one"
+    ),
     "spec/groups/migration/rules.py MigrationRules.side_error: `member is not None and member.classic == classic` -> "
     "`member.classic == classic`": "who is no member is refused before: the operand is for the type checker",
     "spec/replication/state.py received: `m is not message and m != message` -> `m != message`": (
