@@ -119,5 +119,33 @@ OF_GROUPS: Final[Mapping[str, str]] = {
     ),
     "spec/groups/consumer/properties.py one_committer: `0` -> `1` in `CommitRequest(number, process.member_id, "
     "process.epoch, partition, 0)`": ("whether a commit is taken does not depend on the offset"),
+    "spec/groups/migration/rules.py MigrationRules.generation_error: `member is not None and generation == "
+    "member.epoch` -> `generation == member.epoch`": (
+        "who is no member is refused before (`side_error`): the operand is for the type checker"
+    ),
+    "spec/groups/migration/classic_side.py join: `request.owned or ()` -> `request.owned`": (
+        "a JoinGroup says what its member owns: the operand is for the type checker"
+    ),
+    "spec/groups/migration/classic_side.py replace: `request.owned or ()` -> `request.owned`": (
+        "a JoinGroup says what its member owns: the operand is for the type checker"
+    ),
+    "spec/groups/migration/properties.py replacements: `is_same or before.group is None or after.group is None` -> "
+    "`before.group is None or after.group is None`": (
+        "of the same members none has another member id: the operand saves looking"
+    ),
+    "spec/groups/migration/requests.py ReceiveHeartbeat.outcome: `request.classic and request.member_id == NONE` -> "
+    "`request.member_id == NONE`": (
+        "a process of KIP-848 makes its member id itself: only a JoinGroup comes without one"
+    ),
+    "spec/groups/migration/rules.py MigrationRules.side_error: `member is not None and member.classic == classic` -> "
+    "`member.classic == classic`": "who is no member is refused before: the operand is for the type checker",
+    "spec/groups/migration/classic_side.py told_replaced: `group is None or member is None or (not "
+    "member.joined) or (group.standing is not Standing.STABLE)` -> `member is None or not member.joined or "
+    "group.standing is not Standing.STABLE`": (
+        "without a group there is no member: the operand is for the type checker"
+    ),
+    "spec/groups/migration/properties.py the_replaced_end: `old is new or not old.epoch > JOINING_EPOCH == "
+    "new.epoch or (not (old.works and new.works))` -> `not old.epoch > JOINING_EPOCH == new.epoch or not "
+    "(old.works and new.works)`": ("no epoch is both above another one and equal to it: the operand saves comparing"),
 }
 """Name of a mutant -> why it is equivalent."""

@@ -161,7 +161,7 @@ def test_of_who_holds_a_record_the_leaders_know_who_may_have_lost_it(
     assert machine.step_invariants["AcknowledgedByEnough"](state, Append(0), told) is holds_it
 
 
-def test_a_high_watermark_falls_with_the_process_alone() -> None:
+def test_a_high_watermark_gets_smaller_with_the_process_alone() -> None:
     holds = Replication().step_invariants["HighWatermarkMonotone"]
     before = initial().with_replica(0, attrs.evolve(initial().replicas[0], log=(Record(0, 0),), high_watermark=1))
     after = before.with_replica(0, attrs.evolve(before.replicas[0], high_watermark=0))
