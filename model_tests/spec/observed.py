@@ -16,6 +16,7 @@ from zlib import crc32
 
 import attrs
 
+from tidegauge.model_tests.harness.lockstep.drawn_lives import drawn
 from tidegauge.model_tests.spec.walked import every_so_many, machine_of, new, on_walks, walk, walked
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import changes, plain
@@ -24,7 +25,9 @@ from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.fields import fields_of, names_of
 from tidegauge.spec.kernel.guarded import EnumeratingMachine, GuardedMachine
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled, constants_of
-from tidegauge.spec.recovery.actions import StartAnew
+from tidegauge.spec.recovery.actions import Open, StartAnew
+from tidegauge.spec.recovery.machine import Recovery
+from tidegauge.spec.recovery.state import State as Log
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.extensions.unregistering import LearnBrokerEpoch
 
@@ -467,6 +470,49 @@ def in_models(name: str) -> Iterator[str]:
                 before = state
 
 
+# --- short lives of logs ----------------------------------------------------------------------------------------------
+
+LIVES: Final = 240
+LIFE: Final[Mapping[str, Any]] = {"max_appends": 24, "max_crashes": 9, "max_damages": 60}
+
+
+@attrs.define
+class _Log:
+    """A log in one of its lives."""
+
+    machine: Recovery
+    state: Log
+
+
+def lives(name: str) -> Iterator[str]:
+    """Of a machine of recovery, in short lives: what each step changes or why it may not be, and what is false then.
+
+    And all that may happen to a closed log before it is opened. A walk's log grows, so that what is damaged seldom has
+    to do with each other.
+    """
+    machine: Any = machine_of(name)
+    if not isinstance(machine, Recovery):
+        return
+    machine = attrs.evolve(machine, **LIFE)
+    for number in range(LIVES):
+        (state,) = machine.initial()
+        log = _Log(machine, state)
+        for action in drawn(log, Random(f"{name}/{number}")):
+            yield _lived(log, action)
+
+
+def _lived(log: _Log, action: Action) -> str:
+    """What an action changes in a life, if it may happen."""
+    machine, before = log.machine, log.state
+    may = "; ".join(map(plain, machine.actions(before))) if isinstance(action, Open) else ""
+    if reason := machine.guard(before, action):
+        return f"{reason}; {may}"
+    after = log.state = machine.step(before, action)
+    of_steps = machine.step_invariants.values()
+    false = _false_in(machine, after) + "".join(str(int(is_false(one, before, action, after))) for one in of_steps)
+    return f"{plain(action)}: {_changed(before, after)}; {false}; {may}"
+
+
 OBSERVED: Final[Mapping[str, Callable[[str], Iterator[str]]]] = {
     "steps": steps,
     "shape": shape,
@@ -476,5 +522,6 @@ OBSERVED: Final[Mapping[str, Callable[[str], Iterator[str]]]] = {
     "models": in_models,
     "more allowed": more_allowed,
     "shown": shown,
+    "lives": lives,
 }
 """What is observed -> its lines, of the machine of a name."""

@@ -1,36 +1,13 @@
-"""Short lives of a log: a few small files, an end, a few damages of them, and an opening.
-
-A walk is long, and its log grows: two damages that have to do with each other seldom lie in the same place of it. In a
-short life they do.
-"""
+"""Short lives of a log (`drawn_lives`) beside the log of the implementation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Final
 
 from tidegauge.model_tests.harness.cores.recovery_windows import recovery_cores
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
-from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.recovery import actions as spec
-from tidegauge.spec.recovery.elsewhere import BeginEpoch, LeaveOut
-from tidegauge.spec.recovery.epoch_lies import SpoilEpochs
-from tidegauge.spec.recovery.machine import Recovery, enabled_of_class, of_all_kinds
-from tidegauge.spec.recovery.replacing import Interrupt
-from tidegauge.spec.recovery.state import Rot
-
-_OF_CHECKPOINTS: Final[tuple[type[Action], ...]] = (
-    spec.LosePoint,
-    spec.LowerPoint,
-    spec.LoseEpochs,
-    spec.LoseStart,
-    spec.SpoilPoint,
-    spec.SpoilStart,
-    spec.SpoilHighWatermark,
-    spec.MakeUpSnapshot,
-)
-_Log = CheckedLockstep[Recovery]
+from tidegauge.model_tests.harness.lockstep.drawn_lives import drawn
+from tidegauge.spec.recovery.machine import of_all_kinds
 
 
 def live(seed: int, number: int) -> Outcome | None:
@@ -38,84 +15,4 @@ def live(seed: int, number: int) -> Outcome | None:
     rng = Random(f"life of a log/{seed}/{number}")
     machine = of_all_kinds(max_appends=rng.choice((6, 24, 48)), max_crashes=9, max_damages=60)
     pair = CheckedLockstep(machine, recovery_cores(machine))
-    return failure_of(pair, _life(pair, rng))
-
-
-def _life(pair: _Log, rng: Random) -> Iterator[Action]:
-    yield spec.Open(True)
-    yield from _write(pair, rng)
-    if rng.random() < 0.1:
-        yield from _any(pair, rng, Interrupt)
-    yield from _any(pair, rng, spec.Close if rng.random() < 0.6 else spec.Crash)
-    if rng.random() < 0.4:
-        for _ in range(rng.randrange(1, 4)):
-            yield from _any(pair, rng, LeaveOut)
-    elif rng.random() < 0.1:
-        yield from _inside_the_last_batch(pair, rng)
-    yield from _some(pair, rng, {BeginEpoch: 0.1, SpoilEpochs: 0.2})
-    for _ in range(rng.randrange(5)):
-        yield from _damage(pair, rng)
-    yield spec.Open(rng.random() < 0.3)
-    yield spec.Open(True)
-    yield from _some(pair, rng, {spec.Meet: 0.3, spec.Repair: 0.3, spec.StartAt: 0.3})
-    yield spec.Append(1)
-    yield from _any(pair, rng, spec.Close if rng.random() < 0.5 else spec.Crash)
-    yield spec.Open(False)
-
-
-def _write(pair: _Log, rng: Random) -> Iterator[Action]:
-    """Up to four files of up to three batches."""
-    if rng.random() < 0.15:
-        yield from _any(pair, rng, spec.StartAnew)
-        yield from _any(pair, rng, spec.AppendAcross)
-    for file in range(rng.randrange(1, 5)):
-        if file:
-            yield spec.Roll()
-        for _ in range(rng.randrange(1, 4)):
-            yield spec.Append(rng.choice((1, 1, 2)), rng.random() < 0.3)
-            if rng.random() < 0.15:
-                yield spec.Flush(rng.random() < 0.7)
-    if rng.random() < 0.15:
-        yield spec.Roll()
-    yield from _some(pair, rng, {spec.NoteHighWatermark: 0.25, spec.StartAt: 0.25, spec.Truncate: 0.05})
-
-
-def _damage(pair: _Log, rng: Random) -> Iterator[Action]:
-    """One batch, all of a file or from a batch on, a file, one that is made up, or what is written down."""
-    state = pair.state
-    manner = rng.randrange(8)
-    if manner < 2:
-        yield from _any(pair, rng, spec.Spoil)
-    elif manner < 4 and state.segments:
-        segment = rng.choice(state.segments)
-        rot, first = rng.choice((Rot.CONTENT, Rot.LENGTH, Rot.FAR)), rng.choice((0, 0, 1))
-        yield from (spec.Spoil(segment.base, number, rot) for number in range(first, len(segment.batches)))
-    elif manner == 4:
-        yield from _any(pair, rng, spec.LoseSegment)
-    elif manner == 5:
-        near = [segment.end - 1 for segment in state.segments if segment.end] + [state.end, state.end + 1]
-        yield spec.MakeUp(rng.choice(near), rng.random() < 0.5)
-    else:
-        yield from _any(pair, rng, rng.choice(_OF_CHECKPOINTS))
-
-
-def _inside_the_last_batch(pair: _Log, rng: Random) -> Iterator[Action]:
-    """A file begins in the last batch of another one, of which a cleaner has left out the batch before it."""
-    behind = [one for one in pair.state.segments[:-1] if len(one.batches) > 1]
-    if behind:
-        segment = rng.choice(behind)
-        yield LeaveOut(segment.base, len(segment.batches) - 2)
-        yield spec.MakeUp(segment.end - 1, rng.random() < 0.5)
-
-
-def _some(pair: _Log, rng: Random, shares: Mapping[type[Action], float]) -> Iterator[Action]:
-    """One action of each class, by its share, if any is enabled."""
-    for kind, share in shares.items():
-        if rng.random() < share:
-            yield from _any(pair, rng, kind)
-
-
-def _any(pair: _Log, rng: Random, kind: type[Action]) -> Iterator[Action]:
-    """One action of a class, if any is enabled."""
-    enabled = list(enabled_of_class(pair.machine, pair.state, kind))
-    yield from [rng.choice(enabled)] if enabled else []
+    return failure_of(pair, drawn(pair, rng))
