@@ -75,7 +75,7 @@ def _before(state: State, odd: Batch, noted: int) -> _Side | None:
     """What lies before a batch; None where it cannot be said whether the nearest one is believed."""
     is_near = False
     is_damaged = False
-    for segment in reversed([one for one in state.segments if one.batches and one.batches[0].start <= odd.start]):
+    for segment in reversed(state.segments):
         for number in reversed(range(len(segment.batches))):
             batch = segment.batches[number]
             if batch.start >= odd.start:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidegauge.spec.kernel.evolving import evolve
-from tidegauge.spec.recovery.actions import LowerPoint, Open
+from tidegauge.spec.recovery.actions import LowerPoint, Open, Repair
 from tidegauge.spec.recovery.elsewhere import LeaveOut, elsewhere_guard
 from tidegauge.spec.recovery.machine import Recovery
 from tidegauge.spec.recovery.opening import Taken
@@ -129,6 +129,8 @@ def test_without_the_recovery_point_of_a_clean_stop_the_newest_snapshot_within_r
         ({"start": 4}, 4, 2, 4),
         ({"start": 4, "noted": 3}, 0, 2, 4),
         ({"start": REACH + 2}, REACH + 2, 2, REACH + 2),
+        ({"start": REACH + 2}, REACH + 5, 2, REACH + 2),
+        ({"start": REACH + 3}, REACH + 5, 2, 0),
     ],
 )
 def test_what_is_known_of_a_lost_end(fields: dict[str, Any], point: int, end: int, known: int) -> None:
@@ -304,6 +306,12 @@ def test_snapshots_are_kept_at_the_beginning_of_files_and_the_last_one() -> None
     assert MACHINE.kept_snapshots(State(), segments, 0, 5) == frozenset()
 
 
+def test_a_file_is_made_up_though_the_batch_before_it_ends_where_it_begins() -> None:
+    behind = Segment(4, batches(4))
+    assert MACHINE.is_made_up(Segment(0, (Batch(3, 4, 0), Batch(5, 7, 0))), behind, 7)
+    assert not MACHINE.is_made_up(Segment(0, (Batch(3, 4, 0), Batch(5, 7, 0))), behind, 8)
+
+
 # --- how a file is read ----------------------------------------------------------------------------------------------
 
 
@@ -423,3 +431,76 @@ def test_a_log_that_lacks_a_file_whose_snapshot_is_there_says_so(
     assert MACHINE.missing_is_told(evolve(before, segments=(Segment(snapshot),)), Open(True), later)
     assert MACHINE.missing_is_told(evolve(before, left_out=((snapshot, snapshot + 1),)), Open(True), later)
     assert MACHINE.missing_is_told(before, LowerPoint(1), later)
+
+
+FIRST, SECOND = Segment(0, batches(0, 1)), Segment(2, batches(2))
+CUT = State((FIRST, SECOND), is_clean=True, noted=0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "holds"),
+    [
+        ({}, {}, False),
+        ({}, {"gaps": ((0, 2),)}, True),
+        ({}, {"start_in_doubt": True}, True),
+        ({"start_is_lost": True}, {}, True),
+        ({"noted": 1}, {}, False),
+        ({"noted": 1, "is_clean": False}, {}, True),
+        ({"noted": 2}, {}, True),
+        ({"noted": 2, "has_note": True}, {}, False),
+        ({"began": 2}, {}, True),
+        ({"left_out": ((0, 2),)}, {}, True),
+        ({"left_out": ((0, 1),)}, {}, False),
+        ({"left_out": ((1, 2),)}, {}, False),
+        ({"left_out": ((5, 6),), "segments": (Segment(0), SECOND)}, {}, True),
+        ({"segments": (Segment(0), SECOND)}, {}, False),
+        ({"left_out": ((5, 6),), "segments": (Segment(0), Segment(1, batches(1)), SECOND)}, {}, False),
+        ({"left_out": ((5, 6),), "segments": (Segment(1), SECOND)}, {}, False),
+        ({"left_out": ((5, 6),), "segments": (SECOND,)}, {}, False),
+    ],
+)
+def test_a_log_that_starts_later_says_so_or_a_cleaner_was_there(
+    before: dict[str, Any], after: dict[str, Any], *, holds: bool
+) -> None:
+    later = State((SECOND,), start=2, **after)
+    assert MACHINE.start_is_told(evolve(CUT, **before), Open(True), later) is holds
+    assert MACHINE.start_is_told(evolve(CUT, **before), LowerPoint(1), later)
+
+
+@pytest.mark.parametrize(
+    ("held", "gaps", "hidden", "holds"),
+    [
+        (batches(0, 1), (), (), True),
+        (batches(0, 1), ((0, 2),), (), False),
+        (batches(0, 1), ((1, 2),), (), False),
+        (batches(0, 2), ((0, 3),), (), True),
+        ((*batches(0), *batches(1, rot=Rot.CONTENT)), ((0, 2),), (), True),
+        ((*batches(0, rot=Rot.CONTENT), *batches(1)), ((0, 2),), (), True),
+        (batches(0, 1), (), (0, 1), False),
+        (batches(0, 1), (), (1,), True),
+        (batches(0, 1), ((5, 6),), (), True),
+    ],
+)
+def test_of_two_intact_batches_that_follow_each_other_none_is_refused(
+    held: tuple[Batch, ...], gaps: tuple[tuple[int, int], ...], hidden: tuple[int, ...], *, holds: bool
+) -> None:
+    after = State((Segment(0, held),), gaps=gaps, hidden=frozenset(hidden))
+    assert MACHINE.followed_is_served(State((Segment(0, held),)), Open(True), after) is holds
+    assert MACHINE.followed_is_served(State((Segment(0, held),)), LowerPoint(1), after)
+
+
+@pytest.mark.parametrize(
+    ("start", "kept", "holds"),
+    [(0, (0, 1), True), (0, (0,), False), (0, (1,), False), (1, (1,), True), (0, (0, 1, 3), True)],
+)
+def test_a_repair_keeps_what_is_intact_before_the_first_damage(
+    start: int, kept: tuple[int, ...], *, holds: bool
+) -> None:
+    held = (*batches(0, 1), *batches(2, rot=Rot.CONTENT), *batches(3))
+    before = State((Segment(0, held),), start=start, end=4, gaps=((2, 3),), is_open=True)
+    after = State((Segment(0, batches(*kept)),))
+    assert MACHINE.repair_keeps_what_is_before(before, Repair(), after) is holds
+    assert MACHINE.repair_keeps_what_is_before(before, Open(True), after)
+    assert MACHINE.repair_keeps_what_is_before(evolve(before, segments=(Segment(3, held[3:]),)), Repair(), after)
+    below = evolve(before, gaps=((0, start), *before.gaps))
+    assert MACHINE.repair_keeps_what_is_before(below, Repair(), after) is holds
