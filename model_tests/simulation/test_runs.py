@@ -16,6 +16,7 @@ from tidegauge.model_tests.amounts import amount
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.simulation.options import (
     DAMAGES,
+    ORDERS_WEIGHT,
     SINGLED_OUT,
     SINGLED_OUT_WEIGHT,
     Fault,
@@ -25,6 +26,7 @@ from tidegauge.model_tests.harness.simulation.options import (
     sparse,
     with_many_elections,
     with_one_damage,
+    with_wrapping_sequences,
     without_idempotent_producers,
     without_operated,
 )
@@ -220,6 +222,7 @@ RARE = {
     "a log was gone when its broker started": 31,
     "a broker met damage while it ran": 10,
     "a batch in which sequences wrap was appended": 28,
+    "an operator had a leader elected that lacks records": 21,
 }
 """What is rare -> a seed that sees it."""
 
@@ -234,8 +237,16 @@ def test_a_part_of_all_seeds_has_room_for_what_is_rare() -> None:
     drawn = [draw(seed) for seed in range(1000)]
     for fault in set(SINGLED_OUT):
         assert sum(one.faults.get(fault) == SINGLED_OUT_WEIGHT for one in drawn) > 0.03 * len(drawn), fault
-    with_room = sum(one != with_one_damage(dense(sparse(one.seed))) for one in drawn)
+    damaged = [with_one_damage(dense(sparse(one.seed))) for one in drawn]
+    wrapping = [with_wrapping_sequences(one) for one in damaged]
+    with_room = sum(one == wraps != plain for one, wraps, plain in zip(drawn, wrapping, damaged, strict=True))
     assert with_room > 0.1 * len(drawn), "sequences that wrap"
+    assert sum(one.faults.get(Fault.UNCLEAN) == ORDERS_WEIGHT for one in drawn) > 0.1 * len(drawn), "orders"
+
+
+def test_an_operator_orders_what_the_topic_does_not_do_by_itself() -> None:
+    ordered = [one for one in map(draw, range(200)) if one.faults.get(Fault.UNCLEAN) == ORDERS_WEIGHT]
+    assert not any(one.unclean_leader_election or one.changes_unclean or one.damaging for one in ordered)
 
 
 def test_what_is_rare_takes_room_from_no_run_with_a_bug_and_none_with_transactions() -> None:

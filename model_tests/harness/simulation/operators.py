@@ -25,6 +25,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
+from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
 from tidegauge.model_tests.harness.simulation.disks import BadDisk
 from tidegauge.model_tests.harness.simulation.options import Options
@@ -130,8 +131,13 @@ class Operators:
                     await client.ask_once(UnregisterBrokerRequest(broker_id=BrokerId(self._rng.choice(brokers))))
 
     async def elect(self, *, unclean: bool) -> None:
+        """A partition's preferred leader, or any live one: that of a partition without a leader, if there is one."""
+        partition = self._partition()
+        image = self.cluster.controller.controller.image
+        found = (image.partition(TOPIC, number) for number in range(self.options.partitions))
+        lost = [number for number, one in enumerate(found) if one is not None and one.leader == NO_LEADER]
         with suppress(KafkaError):
-            await self.cluster.elect(TOPIC, self._partition(), unclean=unclean)
+            await self.cluster.elect(TOPIC, lost[0] if unclean and lost else partition, unclean=unclean)
 
     def _partition(self) -> int:
         return self._rng.randrange(self.options.partitions)

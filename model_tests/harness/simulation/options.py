@@ -82,6 +82,9 @@ SINGLED_OUT_SHARE = 0.24
 SINGLED_OUT_WEIGHT = 24
 """As much as half of all faults."""
 CUTS: tuple[Fault, ...] = (Fault.ISOLATE, Fault.ONE_WAY, Fault.SPLIT)
+ORDERS_SHARE = 0.35
+"""Of the runs whose disks damage nothing, and in which sequences do not wrap."""
+ORDERS_WEIGHT = 24
 WRAPPING_SHARE = 0.2
 """Of the runs with idempotent producers: sequences wrap, which takes an epoch that lasts."""
 SELDOM = (0, 0, 0, 1)
@@ -321,7 +324,11 @@ def draw(seed: int, *, bug: str | None = None) -> Options:
     Without a bug some runs have fewer faults, so that what is rare has room.
     """
     options = dense(sparse(seed, bug=bug))
-    return options if bug is not None else with_wrapping_sequences(with_one_damage(options))
+    if bug is not None:
+        return options
+    options = with_one_damage(options)
+    wrapping = with_wrapping_sequences(options)
+    return wrapping if wrapping != options else with_orders(options)
 
 
 def dense(options: Options) -> Options:
@@ -493,6 +500,22 @@ def with_one_damage(options: Options) -> Options:
         flush_interval_ms=50,
         faults={**options.faults, rng.choice(SINGLED_OUT): SINGLED_OUT_WEIGHT},
     )
+
+
+def with_orders(options: Options) -> Options:
+    """The same, in some runs, with an operator who has leaders elected that lack records: the topic never elects so.
+
+    Disks keep what they are told to, and no broker is removed: what is lost is what the operator gives up.
+    """
+    rng = Random(f"options/{options.seed}/orders/28757")  # the same
+    if rng.random() > ORDERS_SHARE or options.damaging:
+        return options
+    faults = {
+        **without(options, *DISK_FAULTS, Fault.FAILED_FLUSH, Fault.UNREGISTERING).faults,
+        Fault.CRASH: ORDERS_WEIGHT,
+        Fault.UNCLEAN: ORDERS_WEIGHT,
+    }
+    return attrs.evolve(options, unclean_leader_election=False, changes_unclean=False, faults=faults)
 
 
 def with_wrapping_sequences(options: Options) -> Options:

@@ -57,6 +57,7 @@ GOALS: Final = (
     "a produce has an unknown outcome",
     "a produce certainly failed",
     "an unclean election lost records",
+    "an operator had a leader elected that lacks records",
     "a repeat was acknowledged",
     "a batch out of order was refused",
     "a batch in which sequences wrap was appended",
@@ -117,6 +118,8 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
             counts["an ISR change was refused"] += error is not ErrorCode.none
         case events.ReceiveAlterPartitionResponse(error=error, request=request):
             counts["the ISR grew"] += error is ErrorCode.none and len(request.isr) > 1
+        case events.UncleanElection():
+            counts["an operator had a leader elected that lacks records"] += 1
         case events.ControllerFailover():
             counts["a controller took over"] += 1
         case events.LogDirectoryFailed() if not isinstance(event.decision, events.ReplicaDamaged):
