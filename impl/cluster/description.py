@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
 
 
 def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
@@ -15,7 +16,7 @@ def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
     """
     yield f"brokers={cluster.size} seed={cluster.seed} config={dict(cluster.options.properties)}"
     for broker_id in range(cluster.size):
-        yield f"broker {broker_id}: {'up' if cluster.is_alive(broker_id) else 'down'}"
+        yield f"broker {broker_id}: {_state(cluster, broker_id)}"
     faults = cluster.fault_log.entries
     yield f"faults injected ({len(faults)}):" if faults else "no faults injected"
     yield from (f"  {fault}" for fault in faults)
@@ -27,3 +28,9 @@ def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
         for event in cluster.trace[-decisions:]:
             _, _, decided = str(event).partition(" ")
             yield f"  {(event.time - cluster.fault_log.started_ms) / 1000:9.3f} s  {decided}"
+
+
+def _state(cluster: Cluster, broker_id: int) -> str:
+    if not cluster.is_alive(broker_id):
+        return "down"
+    return "paused" if cluster.host.links.is_paused(broker_name(broker_id)) else "up"

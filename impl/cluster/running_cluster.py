@@ -24,6 +24,7 @@ import trio
 from tidegauge.impl.cluster.background_loop import BackgroundLoop
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.description import describe
+from tidegauge.impl.faults.fault_log import as_written
 from tidegauge.impl.server.trace.tracer import TraceEvent
 
 if TYPE_CHECKING:
@@ -47,11 +48,18 @@ the first heartbeat after a second."""
 
 
 def waiting(method: Callable[Concatenate[Cluster, P], Awaitable[R]]) -> Callable[Concatenate[RunningCluster, P], R]:
-    """Make a method that runs an async method of the cluster and waits for it."""
+    """Make a method that runs an async method of the cluster and waits for it.
+
+    A TimeoutError names the call, and says how it is with the partition of a method that waits for one.
+    """
 
     @functools.wraps(method)
     def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast("R", self.run(method, *args, **kwargs))
+        try:
+            return cast("R", self.run(method, *args, **kwargs))
+        except TimeoutError as error:
+            state = self._state_of(args, kwargs) if method.__name__.startswith("wait_for_") else ""
+            raise TimeoutError(f"{as_written(method.__name__, args, kwargs)}: {error}{state}") from error
 
     return call  # type: ignore[return-value]
 
@@ -240,6 +248,15 @@ class RunningCluster:
     def describe(self, decisions: int = 0) -> str:
         """A description: how it was made, the faults injected, and the latest decisions of its nodes."""
         return "\n".join(describe(self._cluster, decisions))
+
+    def _state_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The leader and the ISR of a partition, for who has waited for another; empty when it is gone."""
+        topic = kwargs["topic"] if "topic" in kwargs else args[0]
+        number = kwargs.get("partition", next((each for each in args if isinstance(each, int)), 0))
+        try:
+            return f"; the leader is {self.leader(topic, number)}, the ISR {self.isr(topic, number)}"
+        except ValueError:
+            return ""
 
     bootstrap_servers_of = calling(Cluster.bootstrap_servers_of)
     is_alive = calling(Cluster.is_alive)

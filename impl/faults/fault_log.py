@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 import attrs
@@ -11,6 +11,7 @@ import trio
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class FaultApplied(NamedTuple):
@@ -35,8 +36,15 @@ class FaultLog:
     started: float = attrs.field(factory=trio.current_time)
     entries: list[FaultApplied] = attrs.field(factory=list)
 
-    def add(self, call: str) -> None:
+    def add(self, call: str) -> int:
+        """Write a call down, and return which entry it is."""
         self.entries.append(FaultApplied(trio.current_time() - self.started, call))
+        return len(self.entries) - 1
+
+    def add_error(self, entry: int, error: Exception) -> None:
+        """Write down what a call has raised: it may have injected nothing."""
+        applied = self.entries[entry]
+        self.entries[entry] = applied._replace(call=f"{applied.call}, which raised {type(error).__name__}: {error}")
 
 
 class Logged(Protocol):
@@ -50,14 +58,28 @@ S = TypeVar("S", bound=Logged)
 
 
 def logged(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Make a method write each call to the fault log before it is carried out."""
+    """Make a method write each call to the fault log before it is carried out, and then what it has raised."""
 
     @functools.wraps(method)
     def call(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
-        self.fault_log.add(as_written(method.__name__, args, kwargs))
-        return method(self, *args, **kwargs)
+        log = self.fault_log
+        entry = log.add(as_written(method.__name__, args, kwargs))
+        try:
+            result = method(self, *args, **kwargs)
+        except Exception as error:
+            log.add_error(entry, error)
+            raise
+        return cast("R", _awaited(log, entry, result)) if isinstance(result, Coroutine) else result
 
     return cast("Callable[Concatenate[S, P], R]", call)
+
+
+async def _awaited(log: FaultLog, entry: int, result: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await result
+    except Exception as error:
+        log.add_error(entry, error)
+        raise
 
 
 def as_written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -192,6 +192,39 @@ def test_a_call_that_takes_too_long_is_given_up_and_the_cluster_lives_on() -> No
         assert cluster.isr("t") == (0,)
 
 
+def test_a_wait_that_is_given_up_says_what_it_waited_for_and_how_it_is() -> None:
+    late = "not done within 0.1 s, the patience_s of this handle"
+    with running_cluster(patience_s=0.1) as cluster:
+        cluster.run(lambda c: c.create_topic("t", partitions=2))
+        for wait, told in (
+            (lambda: cluster.wait_for_isr("t", {0, 1}), "wait_for_isr('t', {0, 1})"),
+            (lambda: cluster.wait_for_isr(topic="t", members={1}), "wait_for_isr(topic='t', members={1})"),
+            (lambda: cluster.wait_for_leader("t", 1, other_than=0), "wait_for_leader('t', 1, other_than=0)"),
+        ):
+            with pytest.raises(TimeoutError) as caught:
+                wait()
+            assert str(caught.value) == f"{told}: {late}; the leader is 0, the ISR (0,)"
+
+
+def test_a_description_says_who_is_paused_and_which_fault_was_refused() -> None:
+    with running_cluster(brokers=3) as cluster:
+        cluster.pause(0)
+        cluster.crash(1)
+        for refused in (cluster.crash, cluster.pause):
+            with pytest.raises(ValueError, match="broker 1 is down"):
+                refused(1)
+        described = cluster.describe().splitlines()
+        assert described[1:5] == ["broker 0: paused", "broker 1: down", "broker 2: up", "faults injected (4):"]
+        assert [line.partition(" s  ")[2] for line in described[5:]] == [
+            "pause(0)",
+            "crash(1)",
+            "crash(1), which raised ValueError: broker 1 is down already: restart it first",
+            "pause(1), which raised ValueError: broker 1 is down: restart it first",
+        ]
+        cluster.resume(0)
+        assert "broker 0: up" in cluster.describe()
+
+
 def test_a_failure_of_the_cluster_is_raised_by_the_next_call_and_at_the_end() -> None:
     async def fail(cluster: Cluster) -> None:
         async def broken() -> None:
