@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +225,27 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_search(
         assert run(["explore", "replication", *words, "--page-states", "10001"]) == 2
         assert "--page-states 10001: no browser shows so long a page: give at most 10000" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_page_begins_with_its_title_and_a_link_to_a_way_with_its_last_step(tmp_path: Path) -> None:
+    file = tmp_path / "walk.html"
+    assert run(["replay", str(FOLDER / "kafka_6880.json"), "--on", "spec", "--page", str(file)]) == 1
+    told = "document.body.dataset.told = `${bands.children.length} steps, ${scrollY ? 'scrolled' : 'at the top'}`"
+    page = file.read_text(encoding="utf-8")
+    file.write_text(page.replace("</body>", f"<script>onload = () => {{ {told}; }}</script></body>"), encoding="utf-8")
+
+    def opened(address: str) -> str:
+        words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+        shown = subprocess.run(
+            [*words, f"--user-data-dir={tmp_path / 'profile'}", address], capture_output=True, text=True, check=True
+        )
+        found = re.search(r'data-told="(\d+) steps, ([a-z ]+)"', shown.stdout)
+        assert found is not None
+        assert int(found[1]) > 5
+        return found[2]
+
+    (way,) = data_of(page)["paths"][:1]
+    link = ".".join(map(str, (way["initial"], *way["choices"])))
+    assert opened(file.as_uri()) == "at the top"
+    assert opened(f"{file.as_uri()}#{link}") == "scrolled"

@@ -15,6 +15,7 @@ const FIRST_CHANGES = 4;
 let start = 0;
 let chosen = [];
 let cycle = 0;
+let scrolls = location.hash.length > 1;  // a page that is opened without a way begins with its title
 
 function made(tag, className, text) {
   const element = document.createElement(tag);
@@ -77,7 +78,8 @@ function shown() {
   if (!choices.children.length) choices.append(made("li", "hint", "Nothing can happen any more."));
   back.disabled = !steps.length;
   if (initial) initial.value = String(start);
-  if (steps.length) bands.lastElementChild.scrollIntoView({ block: "nearest" });
+  if (scrolls && steps.length) bands.lastElementChild.scrollIntoView({ block: "nearest" });
+  scrolls = true;
 }
 
 // Of one lane there is shown what changes in it, and the messages that leave or reach it.
