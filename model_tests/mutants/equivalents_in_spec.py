@@ -203,5 +203,24 @@ IN_SPEC: Final[Mapping[str, str]] = {
     "nothing": (
         "a damaged replica follows nobody: it applies no metadata with another leader, and a process begins with none"
     ),
+    "spec/recovery/elsewhere.py left_out: `0` -> `1` in `state.following(segment) or 0`": (
+        "behind a file of which a cleaner leaves something out there is another one: the operand is for the type "
+        "checker"
+    ),
+    "spec/recovery/opening.py Opening.take_in_read: `1` -> `2` in `:1`": (
+        "of the batches that are believed the first one begins before all others, and the least is taken"
+    ),
+    "spec/recovery/epoch_lies.py lie_guard: `1` -> `2` in `:1`": (
+        "where a later file begins no later than the epoch, the first one does too"
+    ),
+    "spec/recovery/opening.py Opening.later_files: `segment.base > taken.end and (is_empty or "
+    "self.read(segment).believed)` -> `is_empty or self.read(segment).believed`": (
+        "who asks looks for one beyond the end: the operand saves reading"
+    ),
+    "spec/recovery/opening.py Opening.taken_in: `known_end > taken.end` -> `known_end >= taken.end`": (
+        "a gap that ends where it begins is none"
+    ),
+    "spec/recovery/properties.py Properties.end_is_within_reach: `not isinstance(action, Open) or after.end <= "
+    "before.end + REACH` -> `after.end <= before.end + REACH`": ("no other action has a log end so far away"),
 }
 """Name of a mutant -> why it is equivalent."""

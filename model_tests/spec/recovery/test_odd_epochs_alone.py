@@ -10,9 +10,16 @@ import pytest
 from tidegauge.spec.kernel.evolving import evolve
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.recovery.actions import LoseEpochs, LoseSegment, MakeUp, Spoil, StartAt
-from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs
+from tidegauge.spec.recovery.epoch_lies import Lie, SpoilEpochs, lie_guard
 from tidegauge.spec.recovery.machine import Recovery, of_all_kinds
-from tidegauge.spec.recovery.odd_epochs import are_told, epochs_guard, forgets_an_epoch, is_told_by_two, low_guard
+from tidegauge.spec.recovery.odd_epochs import (
+    are_told,
+    are_told_to_readers,
+    epochs_guard,
+    forgets_an_epoch,
+    is_told_by_two,
+    low_guard,
+)
 from tidegauge.spec.recovery.replacing import Replacements
 from tidegauge.spec.recovery.state import NO_EPOCHS, NO_FILE, Batch, Rot, Segment, Stage, State
 
@@ -214,6 +221,31 @@ def test_leader_epochs_are_not_made_anew_without_that_of_the_last_record_before_
     damaged = evolve(state, segments=(Segment(0, (batch(0), batch(1, 1, Rot.CONTENT), batch(2, 1))),))
     is_lost = damaged.noted < 0 or damaged.is_contradicted or not isinstance(action, Spoil)
     assert forgets_an_epoch(damaged, action) is (is_lost and damaged.start == 2 and action != Spoil(0, 0, Rot.CONTENT))
+
+
+@pytest.mark.parametrize(("before", "told"), [(0, False), (1, True)])
+def test_of_an_open_log_nothing_is_lost_behind_its_last_file(before: int, *, told: bool) -> None:
+    """A closed one whose last file ends before the recovery point has lost what was there, which denies nothing."""
+    last = Segment(0, (batch(0, before), ODD))
+    state = State((last,), is_open=True, end=3, first_epoch=0)
+    assert are_told_to_readers(state) is told
+    assert are_told(closed(last, point=3, flushed=3))
+    assert are_told_to_readers(State(is_open=True))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "epoch", "may"),
+    [((), 0, True), ((), 1, False), (((1, 2),), 0, True), (((2, 3),), 0, False), (((0, 1), (2, 3)), 0, False)],
+)
+def test_another_epoch_begins_with_the_last_batch_that_there_was(
+    left_out: tuple[tuple[int, int], ...], epoch: int, *, may: bool
+) -> None:
+    state = closed(Segment(0, (batch(0), batch(1, epoch))), left_out=left_out)
+    assert (lie_guard(state, Lie.LARGER) == "") is may
+    assert lie_guard(evolve(state, has_begun=True), Lie.LARGER)
+    assert lie_guard(evolve(state, noted=NO_FILE), Lie.LARGER)
+    assert lie_guard(evolve(state, is_clean=False), Lie.LARGER)
+    assert lie_guard(evolve(state, has_note=True), Lie.LARGER)
 
 
 # --- beside them -----------------------------------------------------------------------------------------------------

@@ -504,3 +504,23 @@ def test_a_repair_keeps_what_is_intact_before_the_first_damage(
     assert MACHINE.repair_keeps_what_is_before(evolve(before, segments=(Segment(3, held[3:]),)), Repair(), after)
     below = evolve(before, gaps=((0, start), *before.gaps))
     assert MACHINE.repair_keeps_what_is_before(below, Repair(), after) is holds
+
+
+@pytest.mark.parametrize(
+    ("held", "left_out", "holds"),
+    [
+        (batches(0, 1, 2), (), True),
+        (batches(0, 2), (), False),
+        (batches(0, 2), ((1, 2),), True),
+        (batches(0, 1), (), False),
+        ((Batch(0, 2, 0), Batch(1, 3, 0)), (), False),
+    ],
+)
+def test_an_open_log_without_damage_has_all_but_what_a_cleaner_left_out(
+    held: tuple[Batch, ...], left_out: tuple[tuple[int, int], ...], *, holds: bool
+) -> None:
+    state = State((Segment(0, held),), is_open=True, end=3, left_out=left_out)
+    assert MACHINE.flushed_is_kept(state) is holds
+    assert MACHINE.flushed_is_kept(evolve(state, damages=1))
+    assert MACHINE.flushed_is_kept(evolve(state, is_open=False))
+    assert not MACHINE.flushed_is_kept(evolve(state, point=4))
