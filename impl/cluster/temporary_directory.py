@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,8 @@ def remove_directory(root: Path) -> None:
     """Remove a directory with all that is in it. Raises OSError."""
     replicas = list(_in_log_directories(str(root)))
     if sum(map(len, replicas)) > FEW:
-        with ThreadPoolExecutor(AT_ONCE) as threads:
+        # At the end of the interpreter no thread begins (RuntimeError): then what is below removes all.
+        with suppress(RuntimeError), ThreadPoolExecutor(AT_ONCE) as threads:
             for _ in threads.map(_remove_each, replicas):
                 pass
     shutil.rmtree(root)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections import defaultdict
 from pathlib import Path
@@ -102,3 +104,23 @@ def test_what_cannot_be_removed_is_an_error(count: int, tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "unlink", removed)
     with pytest.raises(OSError, match="Input/output error"):
         remove_directory(root)
+
+
+@pytest.mark.parametrize("partitions", [1, 2 * FEW])
+def test_a_cluster_that_nobody_stops_ends_with_the_program_and_leaves_no_files(partitions: int, tmp_path: Path) -> None:
+    program = (
+        "from tidegauge import running_cluster\n"
+        "cluster = running_cluster().start()\n"
+        f"cluster.create_topic('t', partitions={partitions})\n"
+        "print('up')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert (ended.stdout, ended.stderr) == ("up\n", "")
+    assert not list(tmp_path.iterdir())
