@@ -22,7 +22,8 @@ flushed, and who may be elected then is in the ELR. Here a fetch is a request an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain, combinations
 from typing import ClassVar
 
@@ -139,32 +140,24 @@ class Replication35(Replication35Rules):
             elif isinstance(message, AlterPartitionRequest):
                 leaders = control.leaders_with(self, state, message)
                 found += [control.ReceiveAlterPartitionRequest(message, leader) for leader in leaders]
-        return found + self._reassignments(state)
+        return [*found, *self._reassignments(state)]
 
     def _of_broker(self, state: State, number: int) -> list[Replication35Action]:
         broker = state.brokers[number]
         fenced = self.leaders_once_fenced(state, number)
-        found: list[Replication35Action] = [lifecycle.BrokerStart(number)]
-        found += [control.UnfenceBroker(number, leader) for leader in self.leaders_once_unfenced(state, number)]
+        found: list[Replication35Action] = [made(lifecycle.BrokerStart, number)]
+        found += [made(control.UnfenceBroker, number, leader) for leader in self.leaders_once_unfenced(state, number)]
         for kind in (control.FenceBroker, lifecycle.UncleanShutdown, lifecycle.CleanShutdown):
-            found += [kind(number, leader) for leader in fenced]
+            found += [made(kind, number, leader) for leader in fenced]
         offsets = range(len(broker.metadata_log), len(state.metadata_log))
-        found += [control.ReceiveMetadataUpdate(number, offset + 1) for offset in offsets]
+        found += [made(control.ReceiveMetadataUpdate, number, offset + 1) for offset in offsets]
         isr = broker.replica.metadata.isr if state.shrinks < self.max_shrinks else ()
-        found += [control.SendAlterPartitionRequest(number, timed_out) for timed_out in subsets(isr)]
-        found += [protocol.SendFetchRequest(number, leader) for leader in range(self.brokers)]
-        return found + [protocol.WriteRecordToLeader(number, value) for value in range(self.values)]
+        found += [made(control.SendAlterPartitionRequest, number, timed_out) for timed_out in subsets(isr)]
+        found += [made(protocol.SendFetchRequest, number, leader) for leader in range(self.brokers)]
+        return found + [made(protocol.WriteRecordToLeader, number, value) for value in range(self.values)]
 
-    def _reassignments(self, state: State) -> list[Replication35Action]:
-        if state.reassignments >= self.max_reassignments:
-            return []
-        everyone = tuple(range(self.brokers))
-        return [
-            control.PerformPartitionReassignment(adding, removing, leader)
-            for adding in subsets(everyone)
-            for removing in subsets(everyone)
-            for leader in everyone
-        ]
+    def _reassignments(self, state: State) -> Sequence[Replication35Action]:
+        return reassignments_of(self.brokers) if state.reassignments < self.max_reassignments else ()
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
@@ -214,6 +207,24 @@ class Replication35(Replication35Rules):
             "consumed": state.consumed,
             "writes": [each.name for each in state.writes],
         }
+
+
+@cache
+def made(kind: Callable[..., Replication35Action], *fields: int | Brokers) -> Replication35Action:
+    """An action of a class, made once: most are worth a look in every state."""
+    return kind(*fields)
+
+
+@cache
+def reassignments_of(brokers: int) -> tuple[Replication35Action, ...]:
+    """Of the partition, to any of so many brokers from any, with any leader."""
+    everyone = tuple(range(brokers))
+    return tuple(
+        control.PerformPartitionReassignment(adding, removing, leader)
+        for adding in subsets(everyone)
+        for removing in subsets(everyone)
+        for leader in everyone
+    )
 
 
 def subsets(brokers: Brokers) -> Iterable[Brokers]:

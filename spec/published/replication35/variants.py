@@ -21,9 +21,9 @@ class CountedAsByTlc(Replication35):
         return found + [each for each in found for _ in range(self._more_reasons(state, each))]
 
     def _more_reasons(self, state: State, action: Replication35Action) -> int:
-        if isinstance(action, ReceiveMetadataUpdate):
+        if type(action) is ReceiveMetadataUpdate:
             return self.reasons_to_update(state, action.broker, state.metadata_log[action.offset - 1]) - 1
-        if isinstance(action, SendAlterPartitionRequest) and not action.guard(self, state):
+        if type(action) is SendAlterPartitionRequest and not action.guard(self, state):
             request = action.request(self, state.brokers[action.broker])
             return int(is_among(state.messages, request) and is_among(state.processed, request))
         return 0
