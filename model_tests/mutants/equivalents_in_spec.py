@@ -174,10 +174,6 @@ IN_SPEC: Final[Mapping[str, str]] = {
     "self.elects_uncleanly and (not old.elects_uncleanly)` -> `self.elects_uncleanly and (not old.elects_uncleanly)`": (
         "who leads is in sync and not fenced, and so leads on"
     ),
-    "spec/replication/extensions/settings.py ChangeSettings.effect: `controller.leader == NONE and "
-    "self.elects_uncleanly and (not old.elects_uncleanly)` -> `controller.leader == NONE and self.elects_uncleanly`": (
-        "where any live replica may lead already, one does: to elect again changes nothing"
-    ),
     "spec/replication/actions.py advance_high_watermark: `len(shown) > len(history.committed) and "
     "shown[:len(history.committed)] == history.committed` -> "
     "`shown[:len(history.committed)] == history.committed`": (
