@@ -132,9 +132,6 @@ IN_SPEC: Final[Mapping[str, str]] = {
     "spec/replication/properties.py eligible_leaders_kept: guard `if new is old` -> nothing": (
         "of the same controller nobody is lost: the guard saves looking"
     ),
-    "spec/replication/rules.py ReplicationRules.diverging_epoch: guard `if request.offset == 0` -> nothing": (
-        "who has no record names no epoch, and every log has none of that up to offset 0"
-    ),
     "spec/replication/rules.py ReplicationRules.truncated: guard `if offset >= replica.log_end_offset` -> nothing": (
         "a cut at the end of a log, or behind it, cuts nothing off: the guard saves the copy"
     ),
