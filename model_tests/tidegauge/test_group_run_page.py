@@ -45,6 +45,7 @@ def wrong_life() -> GroupLife:
 def data(of: GroupLife, stretch: Stretch) -> dict[str, Any]:
     """What the page's script would read, by names."""
     space = space_of(of, first_of(of, stretch), stretch, {})
+    assert space.ending.startswith("Here the page ends: ")  # the group goes on, as far as anybody knows
     return {"places": space.places, "path": space.paths[0], "told": space.constants}
 
 

@@ -231,6 +231,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_search(
 def test_a_page_begins_with_its_title_and_a_link_to_a_way_with_its_last_step(tmp_path: Path) -> None:
     file = tmp_path / "walk.html"
     assert run(["replay", str(FOLDER / "kafka_6880.json"), "--on", "spec", "--page", str(file)]) == 1
+    assert data_of(file.read_text(encoding="utf-8"))["ending"] == "Nothing can happen any more."
     told = "document.body.dataset.told = `${bands.children.length} steps, ${scrollY ? 'scrolled' : 'at the top'}`"
     page = file.read_text(encoding="utf-8")
     file.write_text(page.replace("</body>", f"<script>onload = () => {{ {told}; }}</script></body>"), encoding="utf-8")

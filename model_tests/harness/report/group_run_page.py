@@ -22,6 +22,7 @@ from tidegauge.model_tests.harness.simulation.group_roles import CORRECT, Coordi
 from tidegauge.model_tests.harness.simulation.simulated_member import NAME
 
 MACHINE: Final = "coordinators of a group"
+ENDING: Final = "Here the page ends: it has decisions of the run, and time-outs and departures beside them."
 
 Lanes: TypeAlias = tuple[str, ...]
 
@@ -81,7 +82,7 @@ def space_of(life: GroupLife, first: int, stretch: Stretch, facts: Mapping[str, 
         **facts,
     }
     path = Path(way, 0, (0,) * (on_the_way - 1), 0)
-    return StateSpace(MACHINE, told, tuple(places), (0,), (path,), is_whole=False)
+    return StateSpace(MACHINE, told, tuple(places), (0,), (path,), is_whole=False, ending=ENDING)
 
 
 def _decision(lanes: Lanes, here: Step, before: Moment, one: Decided, target: int) -> Choice:

@@ -89,6 +89,8 @@ class StateSpace:
     paths: tuple[Path, ...]
     is_whole: bool
     """Whether every reachable state is in it."""
+    ending: str = "Nothing can happen any more."
+    """What a state without choices says."""
 
 
 @attrs.frozen

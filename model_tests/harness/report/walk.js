@@ -75,7 +75,7 @@ function shown() {
   bands.replaceChildren(...all);
   project();
   choices.replaceChildren(...space.states[at].choices.map(offered));
-  if (!choices.children.length) choices.append(made("li", "hint", "Nothing can happen any more."));
+  if (!choices.children.length) choices.append(made("li", "hint", space.ending));
   back.disabled = !steps.length;
   if (initial) initial.value = String(start);
   if (scrolls && steps.length) bands.lastElementChild.scrollIntoView({ block: "nearest" });

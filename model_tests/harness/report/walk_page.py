@@ -32,6 +32,7 @@ def render_walk(space: StateSpace, *, title: str, reproduce: str) -> str:
             for one in space.paths
         ],
         "pieces": pieces.all,
+        "ending": space.ending,
     }
     size = f"{len(space.places):,}" + ("" if space.is_whole else ", those nearest: more are reachable")
     return document(
