@@ -28,13 +28,12 @@ REFUSED = {
     ("ReceiveHeartbeat", "FENCED_INSTANCE_ID"),
     ("ReceiveHeartbeat", "FENCED_MEMBER_EPOCH"),
     ("ReceiveHeartbeat", "UNRELEASED_INSTANCE_ID"),
-    ("ReceiveHeartbeat", "COORDINATOR_LOAD_IN_PROGRESS"),
     ("ReceiveCommit", "UNKNOWN_MEMBER_ID"),
     ("ReceiveCommit", "STALE_MEMBER_EPOCH"),
     ("ReceiveLeave", "UNKNOWN_MEMBER_ID"),
     ("ReceiveLeave", "FENCED_INSTANCE_ID"),
-    ("ReceiveLeave", "COORDINATOR_LOAD_IN_PROGRESS"),
 }
+"""What a core refuses; while a coordinator loads there is no core to ask."""
 
 
 def test_walks_find_no_difference_and_take_every_action_and_refusal() -> None:
