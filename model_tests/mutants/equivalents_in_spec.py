@@ -215,5 +215,32 @@ IN_SPEC: Final[Mapping[str, str]] = {
     ),
     "spec/recovery/properties.py Properties.end_is_within_reach: `not isinstance(action, Open) or after.end <= "
     "before.end + REACH` -> `after.end <= before.end + REACH`": ("no other action has a log end so far away"),
+    "spec/administration/properties.py both: `True` -> `False`": "as many names are there before a step as after it",
+    "spec/administration/properties.py changed: `old is not new and old is not None and (new is not None) and "
+    "(old.number == new.number)` -> `old is not None and new is not None and (old.number == new.number)`": (
+        "what is the same topic has not changed: the operand saves looking at its partitions"
+    ),
+    "spec/administration/properties.py step_invariants: `all((topic.number > before.created for topic in fresh))` -> "
+    "`any((topic.number > before.created for topic in fresh))`": "no step creates two topics",
+    "spec/administration/settings.py changed: `change.value or ''` -> `change.value`": (
+        "an operation without a value is refused before: for the type checker"
+    ),
+    "spec/administration/settings.py changed: `change.value or ''` -> `change.value` (2)": (
+        "an operation without a value is refused before: for the type checker"
+    ),
+    "spec/administration/altering.py ReplaceSettings.settings: `value or ''` -> `value`": (
+        "a setting without a value is refused before: for the type checker"
+    ),
+    "spec/administration/altering.py CheckSettings.candidates: `1` -> `2` in `LONGEST + 1`": "it is too long as well",
+    "spec/administration/replicas.py Reassign.candidates: `False` -> `True` in `(False,)`": (
+        "a target with a broker that nobody knows is refused for that, whether the factor is kept or not"
+    ),
+    "spec/administration/topics.py CheckTopic.candidates: `1` -> `2` in `(0, 1)`": (
+        "no partitions at all are refused whatever the factor"
+    ),
+    "spec/administration/replicas.py CancelReassignment.error: `topic is None or partition is None` -> "
+    "`partition is None`": "without a topic there is no partition: for the type checker",
+    "spec/administration/brokers.py standing: `topic is not None and broker in old.replicas` -> "
+    "`broker in old.replicas`": "without a topic there are no partitions: for the type checker",
 }
 """Name of a mutant -> why it is equivalent."""

@@ -118,21 +118,21 @@ class AdministrationRules(EnumeratingMachine[State]):
             state = evolve(state, of_all_brokers=settings)
         else:
             state = evolve(state, of_a_broker=settings)
-        for name, topic in enumerate(state.topics):
-            before = old.topics[name]
-            if topic is not None and before is not None:
-                state = self.with_consequences(old, state, name, before, topic)
+        for name, before in enumerate(old.topics):
+            if before is not None:
+                state = self.with_consequences(old, state, name, before)
         return state
 
-    def with_consequences(self, old: State, state: State, name: int, before: Topic, topic: Topic) -> State:
+    def with_consequences(self, old: State, state: State, name: int, before: Topic) -> State:
         """A new number raises each partition epoch; where uncleanly led is better than not at all, somebody leads."""
+        topic = state.topics[name]
+        assert topic is not None
         renumbered = self.setting(old, before, MIN_INSYNC, "1") != self.setting(state, topic, MIN_INSYNC, "1")
-        unclean = self.elects_uncleanly(state, topic) and not self.elects_uncleanly(old, before)
         for index, partition in enumerate(topic.partitions):
             if renumbered:
                 partition = self.renumbered(state, topic, partition)
                 state = state.with_partition(name, index, partition)
-            if unclean and partition.leader == NONE:
+            if partition.leader == NONE:
                 state = state.with_partition(name, index, self.led(state, topic, partition, partition))
         return state
 
@@ -186,9 +186,7 @@ class AdministrationRules(EnumeratingMachine[State]):
 
     def best_left(self, partition: Partition) -> int:
         """Where ISR and ELR are empty, the replica of which no better one can turn up."""
-        if partition.last_known_leader in partition.replicas or len(partition.replicas) > 1:
-            return partition.last_known_leader
-        return partition.replicas[0]
+        return partition.last_known_leader if len(partition.replicas) > 1 else partition.replicas[0]
 
     def may_prefer(self, partition: Partition) -> bool:
         """The preferred leader leads if it is in sync: so it has every committed record, and is live."""

@@ -56,8 +56,15 @@ class Change:
     value: str | None = None
 
 
-def _number(least: int, most: int = (1 << 31) - 1) -> Callable[[str], bool]:
-    return lambda text: text.lstrip("-").isdigit() and least <= int(text) <= most
+@attrs.frozen
+class _Number:
+    """Says of a text whether it is a number within these bounds."""
+
+    least: int
+    most: int = (1 << 31) - 1
+
+    def __call__(self, text: str) -> bool:
+        return text.removeprefix("-").isdecimal() and self.least <= int(text) <= self.most
 
 
 def items(text: str) -> tuple[str, ...]:
@@ -75,9 +82,9 @@ def _is_truth(text: str) -> bool:
 
 
 VALUES: Final[Mapping[Kind, Mapping[str, Callable[[str], bool]]]] = {
-    Kind.TOPIC: {MIN_INSYNC: _number(1), UNCLEAN: _is_truth, POLICY: is_policy, RETENTION: _number(-1)},
-    Kind.BROKER: {MIN_INSYNC: _number(1), UNCLEAN: _is_truth, THREADS: _number(1)},
-    Kind.GROUP: {SESSION: _number(45_000, 60_000)},
+    Kind.TOPIC: {MIN_INSYNC: _Number(1), UNCLEAN: _is_truth, POLICY: is_policy, RETENTION: _Number(-1)},
+    Kind.BROKER: {MIN_INSYNC: _Number(1), UNCLEAN: _is_truth, THREADS: _Number(1)},
+    Kind.GROUP: {SESSION: _Number(45_000, 60_000)},
 }
 """What may be set, and whether a value may be."""
 

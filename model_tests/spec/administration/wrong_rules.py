@@ -66,7 +66,7 @@ class TellsOneBroker(Administration):
 class NoConsequences(Administration):
     """Partitions go on as if no setting had changed."""
 
-    def with_consequences(self, old: State, state: State, name: int, before: Topic, topic: Topic) -> State:
+    def with_consequences(self, old: State, state: State, name: int, before: Topic) -> State:
         return state
 
 
