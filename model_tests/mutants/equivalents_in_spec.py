@@ -220,8 +220,6 @@ IN_SPEC: Final[Mapping[str, str]] = {
     "(old.number == new.number)` -> `old is not None and new is not None and (old.number == new.number)`": (
         "what is the same topic has not changed: the operand saves looking at its partitions"
     ),
-    "spec/administration/properties.py step_invariants: `all((topic.number > before.created for topic in fresh))` -> "
-    "`any((topic.number > before.created for topic in fresh))`": "no step creates two topics",
     "spec/administration/settings.py changed: `change.value or ''` -> `change.value`": (
         "an operation without a value is refused before: for the type checker"
     ),

@@ -206,7 +206,8 @@ def test_no_other_setting_changes_anywhere(place: str) -> None:
     action = AlterSettings(TOPIC, (Change(POLICY, Operation.SET, "compact"),))
     before = state_with(LED)
     assert holds("OtherSettingsStay", before, before, action)
-    assert not holds("OtherSettingsStay", before, attrs.evolve(before, **{place: ((THREADS, "2"),)}), action)
+    more: dict[str, Any] = {place: ((THREADS, "2"),)}
+    assert not holds("OtherSettingsStay", before, attrs.evolve(before, **more), action)
 
 
 def test_a_topic_grows_while_none_of_its_replicas_moves_and_as_wide_as_it_is() -> None:
