@@ -169,20 +169,22 @@ class SimulatedNetwork:
     def crash(self, node: str, *, lose_sent: bool = True) -> None:
         """`node` is gone: it listens no more, its connections end, and what was on its way to it is lost.
 
-        With `lose_sent` so is what it had sent and nobody has read yet, a paused peer say (the machine died); without,
-        that still arrives (the process died).
+        With `lose_sent` so is what it had sent and nobody has read yet, a paused peer say, by connections that it had
+        closed too (the machine died); without, that still arrives (the process died).
         """
         self._listeners = {a: listener for a, listener in self._listeners.items() if listener.node != node}
         self.resume(node)
         for connection in list(self._connections.values()):
             for end in (connection.client, connection.server):
-                if end.node == node and not end.closed:
+                if end.node != node:
+                    continue
+                if not end.closed:
                     self.lose_frames_to(end)
-                    if lose_sent:
-                        peer = connection.peer_of(end)
-                        self.lose_frames_to(peer)
-                        peer.forget_unread()
-                    end.close()
+                if lose_sent:
+                    peer = connection.peer_of(end)
+                    self.lose_frames_to(peer)
+                    peer.forget_unread()
+                end.close()
 
     def lose_frames_to(self, end: SimulatedStream) -> None:
         """Drop every frame that is on its way to `end`."""

@@ -84,6 +84,11 @@ def test_a_follower_that_is_cut_below_its_log_start_goes_on_from_there() -> None
     assert_holds(walk("retention", 77, 84), 77)
 
 
+def test_what_a_stopped_process_had_sent_is_lost_when_the_machine_of_the_next_one_dies() -> None:
+    """A response was on its way by the connection that the stopped process had closed, and outlived its machine."""
+    assert_holds(walk("controlled-shutdown", 100, 10), 100)
+
+
 @pytest.mark.deep
 @every_machine
 def test_many_walks_find_no_difference(machine: str) -> None:

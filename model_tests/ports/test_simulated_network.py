@@ -316,6 +316,23 @@ async def test_a_crash_takes_held_frames_along() -> None:
 
 
 @simulated
+@pytest.mark.parametrize("lose_sent", [True, False], ids=["machine", "process"])
+async def test_a_crash_of_the_machine_takes_along_what_it_had_sent_before_it_closed_a_connection(
+    lose_sent: bool,
+) -> None:
+    network = SimulatedNetwork(1)
+    network.hold()
+    async with link(network) as (client, server):
+        await server.send_all(frame("from the process before"))
+        await server.aclose()
+        network.crash("server", lose_sent=lose_sent)
+        assert len(network.in_flight) == (not lose_sent)
+        for held in [*network.in_flight]:
+            network.release(held)
+        assert await arrivals(client) == ([] if lose_sent else ["from the process before"]) + [None]
+
+
+@simulated
 async def test_a_writer_waits_for_a_reader_that_is_far_behind() -> None:
     network = SimulatedNetwork(1)
     big = LENGTH.pack(12 << 20) + bytes(12 << 20)
