@@ -571,10 +571,10 @@ class Log(LogReads):
         """The flush before a clean shutdown's `finish_close`; None when there is nothing to flush. Raises OSError."""
         self._durability.check()
         self._durability.finish_pending()
-        self.observer.closing()
+        is_named = self.observer.closing()
         active = self._segments.active
         syncs = [sync for one in self._segments.ordered for sync in one.write_indexes(is_active=one is active)]
-        if not syncs and not self.is_dirty:
+        if not syncs and not self.is_dirty and not is_named:
             return None
         self._segments.names_version += 1
         flush = self.begin_flush()

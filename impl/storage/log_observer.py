@@ -41,8 +41,9 @@ class LogObserver:
     def start_moved(self, offset: int) -> None:
         """Every record below `offset`, the new log start offset, was removed."""
 
-    def closing(self) -> None:
-        """The log is about to be flushed and closed cleanly."""
+    def closing(self) -> bool:
+        """The log is about to be flushed and closed cleanly; whether the directory has another name for it."""
+        return False
 
     def unsynced(self) -> list[PendingSync]:
         """The observer's files that are not on stable storage yet, to be synced with the log."""

@@ -175,10 +175,12 @@ class ProducerSnapshots(LogObserver):
         for found in [found for found in self._offsets if found in base_offsets]:
             self._remove(found)
 
-    def closing(self) -> None:
+    def closing(self) -> bool:
         offset = self._log.log_end_offset
-        if offset > (self._offsets[-1] if self._offsets else self._log.log_start_offset):
+        is_new = offset > (self._offsets[-1] if self._offsets else self._log.log_start_offset)
+        if is_new:
             self._write(offset)
+        return is_new
 
     def truncated(self, offset: int) -> None:
         try:

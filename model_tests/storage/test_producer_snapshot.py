@@ -176,6 +176,26 @@ def test_one_is_written_where_a_segment_begins_and_one_when_the_log_is_closed() 
     assert opened(disk, clean_shutdown=True).producers.entries[7].last_sequence == 6
 
 
+@pytest.mark.parametrize("producer", [7, -1], ids=["a producer", "none"])
+def test_that_of_a_clean_stop_is_there_after_a_loss_of_power_though_nothing_else_was_to_be_flushed(
+    producer: int,
+) -> None:
+    """An older one would come back, and say that the log went on."""
+    disk = new_disk()
+    log = opened(disk)
+    append(log, *range(2), producer=producer)
+    log.close()
+    log = opened(disk, clean_shutdown=True, recovery_point=2)
+    append(log, 2, producer=producer)
+    log.truncate_to(1)
+    assert not log.is_dirty
+    log.close()
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
+    disk.power_on()
+    assert snapshots(disk) == [1]
+    assert opened(disk, clean_shutdown=True, recovery_point=1).log_end_offset == 1
+
+
 def test_a_snapshot_holds_nothing_of_the_batch_that_began_its_segment() -> None:
     disk = new_disk()
     log = opened(disk)
